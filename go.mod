@@ -1,0 +1,3 @@
+module nri-cpuset
+
+go 1.26.0
