@@ -29,6 +29,9 @@ type Request struct {
 	// Reusable is what containers of the same pod that have exited left behind. It counts as free for this container and is taken first.
 	Reusable Placement
 
+	// KeepShared says that somebody else runs in the shared pool, so that an allocation which would empty it is refused.
+	KeepShared bool
+
 	// Pod is the pod's total, given under ScopePod for the first container of a pod: the topology manager aligns that instead of Amount.
 	Pod *Amount
 	// Affinity is what the topology manager said of the pod's first container under ScopePod; given for its other containers.
