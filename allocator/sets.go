@@ -2,12 +2,11 @@ package allocator
 
 import "nri-cpuset/topology/cpuset"
 
-// Withheld returns the CPUs that are online and that neither an exclusive container nor the shared pool may have: isolated CPUs that are
-// excluded, and reserved ones under strict-cpu-reservation. (Isolated CPUs for exclusive containers only are withheld from the shared pool
-// alone, and are not among these.)
+// Withheld returns the online CPUs that the shared pool never has: isolated ones, unless isolatedCPUs is `ignore`, and reserved ones under
+// strict-cpu-reservation.
 func (a *Allocator) Withheld() cpuset.Set {
 	var withheld cpuset.Set
-	if a.policy.Isolated == IsolatedExclude {
+	if a.policy.Isolated != IsolatedIgnore {
 		withheld = a.machine.Isolated.Intersect(a.machine.Online)
 	}
 	if a.policy.Options.StrictCPUReservation {
@@ -18,5 +17,9 @@ func (a *Allocator) Withheld() cpuset.Set {
 
 // Assignable returns the CPUs that exclusive containers may have where nothing is taken.
 func (a *Allocator) Assignable() cpuset.Set {
-	return a.machine.Online.Difference(a.Reserved()).Difference(a.Withheld())
+	assignable := a.machine.Online.Difference(a.Reserved())
+	if a.policy.Isolated != IsolatedExclude && a.policy.Isolated != "" {
+		return assignable
+	}
+	return assignable.Difference(a.machine.Isolated)
 }
