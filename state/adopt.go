@@ -1,0 +1,101 @@
+package state
+
+import (
+	"cmp"
+	"slices"
+
+	"nri-cpuset/topology/cpuset"
+)
+
+// Found is one container that the runtime shows when it synchronizes.
+type Found struct {
+	// Container carries identity, demand, phase and, in Placement, what we wrote into the container's annotation when it was created; the
+	// placement is empty where there is no annotation.
+	Container
+	// Reported is the cpuset that the runtime has for it, our later updates included; empty where it has none.
+	Reported cpuset.Set
+	// CreatedAt orders containers for ties, in nanoseconds.
+	CreatedAt int64
+}
+
+// Adopt makes the books agree with what runs. found are all containers that the runtime shows, sandboxes the IDs of all pod sandboxes it
+// shows. Assignments are kept as they are; for what exists the runtime's word goes before the file's, which fills in what the runtime
+// cannot say: containers that have exited and whose pod still holds their CPUs.
+func (n *Node) Adopt(found []Found, sandboxes map[string]bool) Rebuilt {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+
+	slices.SortStableFunc(found, func(a, b Found) int {
+		return cmp.Or(cmp.Compare(exclusiveFirst(&a), exclusiveFirst(&b)), cmp.Compare(a.CreatedAt, b.CreatedAt), cmp.Compare(a.ID, b.ID))
+	})
+	var containers []*Container
+	exists := map[Key]bool{}
+	for i := range found {
+		f := &found[i]
+		c := f.Container
+		n.recall(&c, f.Reported)
+		containers = append(containers, &c)
+		exists[c.Key] = true
+	}
+	var released []Container
+	for _, old := range n.sorted() {
+		if exists[old.Key] {
+			continue
+		}
+		if !sandboxes[old.Sandbox] {
+			released = append(released, *old)
+			continue
+		}
+		held := *old
+		held.Phase = Exited
+		containers = append(containers, &held)
+	}
+	r := n.rebuild(containers)
+	r.Released = released
+	n.save()
+	return r
+}
+
+// recall completes what the runtime says of a container by what the books say of the same attempt.
+func (n *Node) recall(c *Container, reported cpuset.Set) {
+	annotated := c.Placement
+	c.Since = n.now()
+	known := n.byID[c.ID]
+	if known != nil {
+		c.Placement = known.Placement
+		c.Since = known.Since
+		c.Managed = c.Managed || known.Managed
+		c.Demand.Devices = known.Demand.Devices
+		if c.Demand.Quota <= 0 && c.Demand.MilliCPU == known.Demand.MilliCPU { // the runtime shows the quota as we adjusted it
+			c.Demand.Quota, c.Demand.Period = known.Demand.Quota, known.Demand.Period
+			c.Demand.LimitMilliCPU = known.Demand.LimitMilliCPU
+		}
+	}
+	// A container was moved after it was created, and the file does not know of it, if the runtime's set is neither the annotation's nor the
+	// file's but could be an assignment of this container.
+	if moved := c.Exclusive() && !reported.IsEmpty() && reported.Len() == c.Placement.CPUs.Len() &&
+		!reported.Equal(annotated.CPUs) && !reported.Equal(c.Placement.CPUs); moved {
+		c.Placement.CPUs = reported
+	}
+	if len(c.Placement.Blocks) == 0 {
+		c.Placement.Blocks = slices.Clone(annotated.Blocks)
+	}
+}
+
+func exclusiveFirst(f *Found) int {
+	if f.Exclusive() {
+		return 0
+	}
+	return 1
+}
+
+// Restore takes over what a state file says, before the runtime has been heard. Nothing of it is trusted beyond what [Node.Adopt] confirms.
+func (n *Node) Restore(containers []Container) Rebuilt {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	list := make([]*Container, len(containers))
+	for i := range containers {
+		list[i] = &containers[i]
+	}
+	return n.rebuild(list)
+}
