@@ -1,0 +1,131 @@
+package plugin
+
+import (
+	"context"
+	"time"
+
+	"github.com/containerd/nri/pkg/api"
+)
+
+const (
+	// growDelay coalesces removals: the shared pool's growth is never urgent.
+	growDelay = 200 * time.Millisecond
+	// convergeDelay lets a burst of pods pass before the runtime's records follow.
+	convergeDelay = 500 * time.Millisecond
+	// convergeBatch is how many containers one call to the runtime changes: each costs it about 12 ms, in which nobody else is served.
+	convergeBatch = 4
+	// convergeRetry is the longest wait after a call to the runtime has failed.
+	convergeRetry = time.Minute
+)
+
+// background does what must not be done inside a handler, one thing after the other: it looks again at containers whose updates may have been
+// lost, gives the shared pool what has become free, and lets the runtime's records follow.
+type background struct {
+	verifies  chan string
+	grows     chan struct{}
+	converges chan struct{}
+}
+
+func newBackground() *background {
+	return &background{verifies: make(chan string, 1024), grows: make(chan struct{}, 1), converges: make(chan struct{}, 1)}
+}
+
+// verify has a container looked at again soon. Where the queue is full the audit does it.
+func (b *background) verify(id string) {
+	select {
+	case b.verifies <- id:
+	default:
+	}
+}
+
+func (b *background) grow()     { signal(b.grows) }
+func (b *background) converge() { signal(b.converges) }
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// run works until ctx ends.
+func (p *Plugin) runBackground(ctx context.Context) {
+	var growAt, convergeAt <-chan time.Time
+	retry := convergeDelay
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case id := <-p.background.verifies:
+			p.locked(ctx, func() { p.repair(id, "after an event") })
+			if convergeAt == nil {
+				convergeAt = time.After(convergeDelay)
+			}
+		case <-p.background.grows:
+			if growAt == nil {
+				growAt = time.After(growDelay)
+			}
+		case <-growAt:
+			growAt = nil
+			p.locked(ctx, p.growNow)
+			convergeAt = time.After(0)
+		case <-p.background.converges:
+			if convergeAt == nil {
+				convergeAt = time.After(convergeDelay)
+			}
+		case <-convergeAt:
+			convergeAt = nil
+			more, err := p.convergeOnce(ctx)
+			switch {
+			case err != nil:
+				p.log.WithError(err).Warn("the runtime's records are behind: it did not take an update")
+				retry = min(2*retry, convergeRetry)
+				convergeAt = time.After(retry)
+			case more:
+				retry = convergeDelay
+				convergeAt = time.After(0)
+			}
+		}
+	}
+}
+
+// growNow gives the shared containers what has become free, where their cgroups can be written. The others follow when the runtime is
+// called.
+func (p *Plugin) growNow() {
+	if p.changer.cgroups != nil {
+		p.changer.settle(everything)
+	}
+}
+
+// convergeOnce changes the records of a few containers in the runtime, and tells whether there are more. The lock is not held while the
+// runtime is called: it may be waiting for an answer of ours.
+func (p *Plugin) convergeOnce(ctx context.Context) (more bool, err error) {
+	var updates []*api.ContainerUpdate
+	var runtime runtimeCaller
+	p.locked(ctx, func() {
+		if runtime = p.runtime; runtime != nil {
+			updates = p.changer.batch(convergeBatch)
+		}
+	})
+	if len(updates) == 0 {
+		return false, nil
+	}
+	start := time.Now()
+	failed, err := runtime.UpdateContainers(updates)
+	p.metrics.runtimeUpdates(len(updates), len(failed), time.Since(start))
+	p.locked(ctx, func() { p.changer.landed(updates, failed, err) })
+	return len(failed) == 0, err
+}
+
+// repair brings one container to what it should have, if the kernel has something else.
+func (p *Plugin) repair(id, when string) {
+	found, drifted := p.changer.verify(id)
+	if !drifted {
+		return
+	}
+	p.metrics.drift(when)
+	if c, known := p.node.Container(id); known {
+		w, _ := p.node.Wanted(id)
+		p.logOf(&c).WithField("found", found.String()).WithField("cpus", w.CPUs.String()).Warn("repaired: the kernel had other CPUs, " + when)
+	}
+}

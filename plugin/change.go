@@ -1,0 +1,356 @@
+package plugin
+
+import (
+	"errors"
+
+	"github.com/containerd/nri/pkg/api"
+	"github.com/sirupsen/logrus"
+
+	"nri-cpuset/state"
+	"nri-cpuset/topology/cpuset"
+)
+
+// changer is the one place that moves running containers. It knows what each of them was given last, by the kernel and by the runtime's
+// record, and brings both to what the books want: the cgroup first, because that takes microseconds and is what counts, the runtime's
+// record after.
+//
+// Its callers hold the plugin's lock.
+type changer struct {
+	node    *state.Node
+	cgroups *cgroups // nil: everything goes through the runtime
+	metrics *metrics
+	log     *logrus.Entry
+
+	records map[string]*record // by container ID
+	// flight is what is on its way to the runtime outside of any request, and may land at any time until the call returns.
+	flight map[string]cpuset.Set
+	live   []state.Live // kept for its memory
+}
+
+// record is what one container was given last.
+type record struct {
+	dir     string // its cgroup, below the hierarchy's root; empty where the path is not understood
+	kernel  setting
+	runtime setting
+}
+
+// setting is a cpuset and whether the CFS quota is lifted.
+type setting struct {
+	cpus   cpuset.Set
+	lifted bool
+}
+
+func (s setting) equal(t setting) bool { return s.lifted == t.lifted && s.cpus.Equal(t.cpus) }
+
+func newChanger(node *state.Node, groups *cgroups, m *metrics, log *logrus.Entry) *changer {
+	return &changer{node: node, cgroups: groups, metrics: m, log: log, records: map[string]*record{}}
+}
+
+// created notes what the reply to CreateContainer gives a container.
+func (c *changer) created(id, cgroupsPath string, w state.Wanted) {
+	given := setting{w.CPUs, w.Unlimited}
+	c.records[id] = &record{dir: c.dir(cgroupsPath), kernel: given, runtime: given}
+}
+
+// adopted notes what a container has that was found running. What the kernel says goes before what the runtime says.
+func (c *changer) adopted(id, cgroupsPath string, reported cpuset.Set, lifted bool) {
+	has := setting{reported, lifted}
+	r := &record{dir: c.dir(cgroupsPath), kernel: has, runtime: has}
+	if cpus, err := c.readCPUs(r); err == nil {
+		r.kernel.cpus = cpus
+	}
+	c.records[id] = r
+}
+
+func (c *changer) dir(cgroupsPath string) string {
+	if c.cgroups == nil {
+		return ""
+	}
+	dir, err := cgroupDir(cgroupsPath)
+	if err != nil {
+		c.log.WithError(err).Debug("this container's cpuset is set through the runtime")
+	}
+	return dir
+}
+
+// keepOnly forgets the records of all containers but these.
+func (c *changer) keepOnly(ids map[string]bool) {
+	for id := range c.records {
+		if !ids[id] {
+			delete(c.records, id)
+		}
+	}
+}
+
+// removed forgets a container.
+func (c *changer) removed(id string) { delete(c.records, id) }
+
+// step is one change of one container on the way to what is wanted.
+type step struct {
+	live   *state.Live
+	record *record
+	to     setting
+}
+
+// urgency says which changes are due.
+type urgency int
+
+const (
+	// shrinkOnly leaves out what merely gives a container more CPUs: nobody is hurt by waiting for that.
+	shrinkOnly urgency = iota
+	everything
+)
+
+// settle brings every running container to what it should have, as far as the cgroup files allow, and returns updates for those whose
+// cpuset only the runtime can change. Nobody is put on a CPU that somebody has not left yet: first the shared containers leave what is no
+// longer the pool's, then exclusive ones move, one after the other, then the shared ones take what has become free.
+func (c *changer) settle(u urgency) []*api.ContainerUpdate {
+	c.liveNow()
+	var updates []*api.ContainerUpdate
+	for _, stage := range []func(setting, *state.Live) (setting, bool){leave, move, take} {
+		for _, s := range c.steps(stage, u) {
+			if c.writeStep(s) {
+				continue
+			}
+			updates = append(updates, c.updateFor(s, false))
+			s.record.kernel, s.record.runtime = s.to, s.to
+		}
+	}
+	return oneEach(updates)
+}
+
+// liveNow returns the containers that may be running, in memory that the next call uses again.
+func (c *changer) liveNow() []state.Live {
+	c.live = c.node.Live(c.live)
+	return c.live
+}
+
+// oneEach keeps the last of several updates to one container: a reply may carry one.
+func oneEach(updates []*api.ContainerUpdate) []*api.ContainerUpdate {
+	last := make(map[string]int, len(updates))
+	for i, u := range updates {
+		last[u.GetContainerId()] = i
+	}
+	if len(last) == len(updates) {
+		return updates
+	}
+	kept := updates[:0:0]
+	for i, u := range updates {
+		if last[u.GetContainerId()] == i {
+			kept = append(kept, u)
+		}
+	}
+	return kept
+}
+
+// The stages of a change: each says what a container that has one setting is to be given next.
+
+// leave takes shared containers off the CPUs that are no longer the pool's.
+func leave(has setting, l *state.Live) (setting, bool) {
+	if l.Exclusive || has.cpus.IsSubsetOf(l.Wanted.CPUs) {
+		return has, false
+	}
+	stays := has.cpus.Intersect(l.Wanted.CPUs)
+	if stays.IsEmpty() {
+		stays = l.Wanted.CPUs // the pool is somewhere else altogether
+	}
+	return setting{stays, has.lifted}, true
+}
+
+// move gives exclusive containers theirs.
+func move(has setting, l *state.Live) (setting, bool) {
+	to := setting{l.Wanted.CPUs, l.Wanted.Unlimited}
+	return to, l.Exclusive && !has.equal(to)
+}
+
+// take gives shared containers what is theirs now.
+func take(has setting, l *state.Live) (setting, bool) {
+	to := setting{l.Wanted.CPUs, false}
+	return to, !l.Exclusive && !has.equal(to)
+}
+
+// steps collects a stage's steps for the containers that an update can reach. Exclusive containers that move come in an order in which none
+// lands on one that has not moved yet, where there is such an order.
+func (c *changer) steps(stage func(setting, *state.Live) (setting, bool), u urgency) []step {
+	var steps []step
+	for i := range c.live {
+		l := &c.live[i]
+		if l.Phase == state.Creating {
+			continue // the runtime does not know it yet: it is looked at again when it does
+		}
+		r := c.records[l.ID]
+		if r == nil {
+			r = &record{dir: c.dir(l.CgroupsPath)}
+			c.records[l.ID] = r
+		}
+		to, due := stage(r.kernel, l)
+		if !due || u == shrinkOnly && !r.kernel.cpus.IsEmpty() && r.kernel.cpus.IsSubsetOf(to.cpus) && r.kernel.lifted == to.lifted {
+			continue
+		}
+		steps = append(steps, step{live: l, record: r, to: to})
+	}
+	return inOrder(steps)
+}
+
+// inOrder puts first what lands on nobody.
+func inOrder(steps []step) []step {
+	for first := range steps {
+		for i := first; i < len(steps); i++ {
+			if !landsOn(steps[i], steps[first:]) {
+				steps[first], steps[i] = steps[i], steps[first]
+				break
+			}
+		}
+	}
+	return steps
+}
+
+func landsOn(s step, others []step) bool {
+	if !s.live.Exclusive {
+		return false
+	}
+	for _, o := range others {
+		if o.live != s.live && o.record.kernel.cpus.Overlaps(s.to.cpus) {
+			return true
+		}
+	}
+	return false
+}
+
+// writeStep makes a step in the cgroup files and tells whether that was possible.
+func (c *changer) writeStep(s step) bool {
+	if c.cgroups == nil || s.record.dir == "" {
+		return false
+	}
+	err := c.cgroups.setCPUs(s.record.dir, s.to.cpus)
+	if err == nil && s.to.lifted != s.record.kernel.lifted {
+		err = c.writeQuota(s)
+	}
+	if err != nil {
+		level := logrus.WarnLevel
+		if errors.Is(err, errNoCgroup) {
+			level = logrus.DebugLevel // it has not been started yet, or is gone
+		}
+		c.log.WithError(err).WithField("container", s.live.ID).Log(level, "cgroup not written, changing it through the runtime")
+		return false
+	}
+	s.record.kernel = s.to
+	return true
+}
+
+func (c *changer) writeQuota(s step) error {
+	if s.to.lifted {
+		return c.cgroups.setQuota(s.record.dir, -1, 0)
+	}
+	if s.live.Wanted.Quota <= 0 {
+		return nil
+	}
+	return c.cgroups.setQuota(s.record.dir, s.live.Wanted.Quota, s.live.Wanted.Period)
+}
+
+func (c *changer) readCPUs(r *record) (cpuset.Set, error) {
+	if c.cgroups == nil || r.dir == "" {
+		return cpuset.Set{}, errNoCgroup
+	}
+	return c.cgroups.cpus(r.dir)
+}
+
+// updateFor is a step as an update through the runtime.
+func (c *changer) updateFor(s step, ignoreFailure bool) *api.ContainerUpdate {
+	u := &api.ContainerUpdate{}
+	u.SetContainerId(s.live.ID)
+	u.SetLinuxCPUSetCPUs(s.to.cpus.String())
+	switch {
+	case s.to.lifted:
+		u.SetLinuxCPUQuota(-1)
+	case s.record.runtime.lifted && s.live.Wanted.Quota > 0:
+		u.SetLinuxCPUQuota(s.live.Wanted.Quota)
+		u.SetLinuxCPUPeriod(int64(s.live.Wanted.Period)) //nolint:gosec // at most a second, in microseconds
+	}
+	if ignoreFailure {
+		u.SetIgnoreFailure()
+	}
+	return u
+}
+
+// verify compares what the kernel has for one container with what it should have, and repairs it. It returns what the kernel had where that
+// was wrong.
+func (c *changer) verify(id string) (found cpuset.Set, drifted bool) {
+	w, known := c.node.Wanted(id)
+	r := c.records[id]
+	if !known || r == nil {
+		return found, false
+	}
+	found, err := c.readCPUs(r)
+	if err != nil || found.Equal(w.CPUs) {
+		return found, false
+	}
+	ctr, _ := c.node.Container(id)
+	l := &state.Live{ID: id, Phase: ctr.Phase, Exclusive: ctr.Exclusive(), Wanted: w}
+	r.kernel.cpus = found
+	if !c.writeStep(step{live: l, record: r, to: setting{w.CPUs, w.Unlimited}}) {
+		r.runtime.cpus = found // so that the runtime is asked for it
+	}
+	return found, true
+}
+
+// batch returns updates for a few containers whose record in the runtime is behind, and notes that they are on their way. landed must be
+// called when they have arrived.
+func (c *changer) batch(size int) []*api.ContainerUpdate {
+	c.liveNow()
+	var updates []*api.ContainerUpdate
+	c.flight = map[string]cpuset.Set{}
+	for _, stage := range []func(setting, *state.Live) (setting, bool){leave, move, take} {
+		for i := range c.live {
+			l := &c.live[i]
+			r := c.records[l.ID]
+			if r == nil || l.Phase == state.Creating || len(updates) == size {
+				continue
+			}
+			to, due := stage(r.runtime, l)
+			if !due || c.flight[l.ID].Len() > 0 {
+				continue
+			}
+			c.flight[l.ID] = to.cpus
+			updates = append(updates, c.updateFor(step{live: l, record: r, to: to}, true))
+		}
+		if len(updates) > 0 {
+			break // the next stage only when this one has arrived everywhere
+		}
+	}
+	return updates
+}
+
+// landed notes what became of a batch. Meanwhile the books may have changed and the kernel with them: then the batch has just undone that,
+// and it is done again at once.
+func (c *changer) landed(updates []*api.ContainerUpdate, failed []*api.ContainerUpdate, err error) {
+	lost := map[string]bool{}
+	for _, u := range failed {
+		lost[u.GetContainerId()] = true
+	}
+	for _, u := range updates {
+		id := u.GetContainerId()
+		r := c.records[id]
+		if r == nil {
+			continue
+		}
+		if err == nil && !lost[id] {
+			r.runtime = setting{c.flight[id], u.GetLinux().GetResources().GetCpu().GetQuota().GetValue() == -1}
+			if c.cgroups == nil {
+				r.kernel = r.runtime
+			}
+		}
+		c.verify(id)
+	}
+	c.flight = nil
+}
+
+// inFlight tells whether something is on its way that would put another container on one of these CPUs.
+func (c *changer) inFlight(id string, cpus cpuset.Set) bool {
+	for other, on := range c.flight {
+		if other != id && on.Overlaps(cpus) {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,315 @@
+package plugin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"github.com/containerd/nri/pkg/api"
+	"github.com/sirupsen/logrus"
+
+	"nri-cpuset/allocator"
+	"nri-cpuset/state"
+)
+
+// The NRI events. Each translates, has the books decide, brings the running containers to what they say now, and answers. None of them calls
+// the runtime: that would wait for the very lock that the runtime holds while it waits for us.
+
+// CreateContainer places a container that is about to be created. The reply takes effect before the container exists, and so do the updates
+// to others in it. An error refuses the container, and the kubelet shows its text.
+func (p *Plugin) CreateContainer(ctx context.Context, pod *api.PodSandbox, ctr *api.Container) (
+	adjust *api.ContainerAdjustment, updates []*api.ContainerUpdate, err error,
+) {
+	err = p.handle(ctx, "CreateContainer", func() error {
+		c := containerOf(p.config, pod, ctr)
+		c.Demand.Devices = p.devices.of(ctx, pod, ctr)
+		placed, err := p.node.Place(c, podTotal(pod))
+		if err != nil {
+			p.refused("create", &c, err)
+			return fmt.Errorf("nri-cpuset refuses container %s of pod %s/%s: %w", c.Name, c.Namespace, c.Pod, err)
+		}
+		if adjust, err = p.adjustment(&placed); err != nil {
+			return err
+		}
+		updates = p.changer.settle(shrinkOnly)
+		p.placed(&placed, len(updates))
+		return nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	return adjust, updates, nil
+}
+
+// adjustment is the reply to CreateContainer for a container that has been placed; nil where the policy touches nobody.
+func (p *Plugin) adjustment(c *state.Container) (*api.ContainerAdjustment, error) {
+	mems := c.Placement.Mems()
+	w, pinned := p.node.Wanted(c.ID)
+	if !pinned && mems.IsEmpty() {
+		return nil, nil
+	}
+	a := assignment{Placement: c.Placement}
+	adjust := &api.ContainerAdjustment{}
+	if pinned {
+		adjust.SetLinuxCPUSetCPUs(w.CPUs.String())
+		p.changer.created(c.ID, c.CgroupsPath, w)
+	}
+	if w.Unlimited {
+		a.Quota, a.Period = c.Demand.Quota, c.Demand.Period
+		adjust.SetLinuxCPUQuota(-1)
+	}
+	if !mems.IsEmpty() {
+		adjust.SetLinuxCPUSetMems(mems.String())
+	}
+	text, err := json.Marshal(a)
+	if err != nil {
+		return nil, fmt.Errorf("encoding the assignment: %w", err)
+	}
+	adjust.AddAnnotation(assignmentAnnotation, string(text))
+	return adjust, nil
+}
+
+// PostCreateContainer tells that the runtime now knows the container. What was decided for it between our reply and this moment is lost on
+// some runtimes, so it is looked at again.
+func (p *Plugin) PostCreateContainer(ctx context.Context, _ *api.PodSandbox, ctr *api.Container) error {
+	return p.handle(ctx, "PostCreateContainer", func() error {
+		p.node.SetPhase(ctr.GetId(), state.Created)
+		p.background.verify(ctr.GetId())
+		return nil
+	})
+}
+
+// StartContainer comes when the container's cgroup is there and its first instruction has not run. It is the last moment to make sure that
+// nobody will run where it should not.
+func (p *Plugin) StartContainer(ctx context.Context, _ *api.PodSandbox, ctr *api.Container) error {
+	return p.handle(ctx, "StartContainer", func() error {
+		p.node.SetPhase(ctr.GetId(), state.Created)
+		c, known := p.node.Container(ctr.GetId())
+		if !known {
+			return nil
+		}
+		p.repair(c.ID, "before start")
+		if c.Exclusive() && p.changer.inFlight(c.ID, c.Placement.CPUs) {
+			return fmt.Errorf("nri-cpuset: an update to another container that is on its way could put it on %s; start %s again",
+				c.Placement.CPUs, c.Name)
+		}
+		return nil
+	})
+}
+
+// PostStartContainer tells that the container runs. What the runtime was told to change while it was being started is lost on containerd.
+func (p *Plugin) PostStartContainer(ctx context.Context, _ *api.PodSandbox, ctr *api.Container) error {
+	return p.handle(ctx, "PostStartContainer", func() error {
+		p.node.SetPhase(ctr.GetId(), state.Running)
+		p.background.verify(ctr.GetId())
+		return nil
+	})
+}
+
+// UpdateContainer is a container's resources being changed while it runs: an in-place resize. Our reply goes over the kubelet's values, so
+// that cpuset and quota change together, or the whole resize is refused.
+func (p *Plugin) UpdateContainer(ctx context.Context, pod *api.PodSandbox, ctr *api.Container, r *api.LinuxResources) (
+	updates []*api.ContainerUpdate, err error,
+) {
+	err = p.handle(ctx, "UpdateContainer", func() error {
+		old, known := p.node.Container(ctr.GetId())
+		if !known {
+			return nil
+		}
+		c, err := p.node.Resize(old.ID, resized(old.Demand, demandOf(p.config, pod, r, assignment{}), r))
+		if err != nil {
+			p.refused("resize", &old, err)
+			return fmt.Errorf("nri-cpuset refuses to resize container %s of pod %s/%s, which keeps %s: %w",
+				c.Name, old.Namespace, old.Pod, orShared(old.Placement.CPUs), err)
+		}
+		updates = p.changer.settle(everything)
+		if w, wanted := p.node.Wanted(c.ID); wanted {
+			updates = append(withoutUpdate(updates, c.ID), p.ownUpdate(&c, w))
+		}
+		if !c.Placement.CPUs.Equal(old.Placement.CPUs) {
+			p.logOf(&c).WithField("from", orShared(old.Placement.CPUs)).Info("resized: " + c.Placement.Why)
+		}
+		p.background.verify(c.ID)
+		return nil
+	})
+	return updates, err
+}
+
+// ownUpdate is our part of an update to the container that is being updated.
+func (p *Plugin) ownUpdate(c *state.Container, w state.Wanted) *api.ContainerUpdate {
+	u := &api.ContainerUpdate{}
+	u.SetContainerId(c.ID)
+	u.SetLinuxCPUSetCPUs(w.CPUs.String())
+	if w.Unlimited {
+		u.SetLinuxCPUQuota(-1)
+	} else if w.Quota > 0 {
+		u.SetLinuxCPUQuota(w.Quota)
+		u.SetLinuxCPUPeriod(int64(w.Period)) //nolint:gosec // at most a second, in microseconds
+	}
+	p.changer.created(c.ID, c.CgroupsPath, w)
+	return u
+}
+
+// resized is the demand after an update that names only what changes.
+func resized(old, update state.Demand, r *api.LinuxResources) state.Demand {
+	d := old
+	if r.GetCpu().GetShares() != nil {
+		d.MilliCPU = update.MilliCPU
+	}
+	if r.GetCpu().GetQuota().GetValue() != 0 {
+		d.Quota, d.Period, d.LimitMilliCPU = update.Quota, update.Period, update.LimitMilliCPU
+	}
+	if d.Guaranteed && r.GetCpu().GetShares() != nil && r.GetCpu().GetQuota().GetValue() == 0 {
+		d.LimitMilliCPU = d.MilliCPU
+	}
+	return d
+}
+
+// PostUpdateContainer tells that an update has been made.
+func (p *Plugin) PostUpdateContainer(ctx context.Context, _ *api.PodSandbox, ctr *api.Container) error {
+	return p.handle(ctx, "PostUpdateContainer", func() error {
+		p.background.verify(ctr.GetId())
+		return nil
+	})
+}
+
+// StopContainer tells that a container has ended. Its CPUs stay its pod's.
+func (p *Plugin) StopContainer(ctx context.Context, _ *api.PodSandbox, ctr *api.Container) (updates []*api.ContainerUpdate, err error) {
+	err = p.handle(ctx, "StopContainer", func() error {
+		p.node.SetPhase(ctr.GetId(), state.Exited)
+		p.changer.removed(ctr.GetId())
+		updates = p.changer.settle(shrinkOnly)
+		return nil
+	})
+	return updates, err
+}
+
+// RemoveContainer tells that a container is gone for good, and with it what it had, unless another attempt has it by now.
+func (p *Plugin) RemoveContainer(ctx context.Context, _ *api.PodSandbox, ctr *api.Container) error {
+	return p.handle(ctx, "RemoveContainer", func() error {
+		c, known := p.node.Container(ctr.GetId())
+		p.node.Release(ctr.GetId())
+		p.changer.removed(ctr.GetId())
+		if known && c.Exclusive() {
+			p.logOf(&c).Info("released: the container was removed")
+			p.background.grow()
+		}
+		return nil
+	})
+}
+
+// StopPodSandbox tells that a pod has ended: its containers' CPUs are free.
+func (p *Plugin) StopPodSandbox(ctx context.Context, pod *api.PodSandbox) error {
+	return p.handle(ctx, "StopPodSandbox", func() error { return p.releasePod(pod) })
+}
+
+// RemovePodSandbox says the same where StopPodSandbox did not come.
+func (p *Plugin) RemovePodSandbox(ctx context.Context, pod *api.PodSandbox) error {
+	return p.handle(ctx, "RemovePodSandbox", func() error { return p.releasePod(pod) })
+}
+
+func (p *Plugin) releasePod(pod *api.PodSandbox) error {
+	for _, c := range p.node.ReleasePod(podUID(pod), pod.GetId()) {
+		p.changer.removed(c.ID)
+		if c.Exclusive() {
+			p.logOf(&c).Info("released: the pod has ended")
+			p.background.grow()
+		}
+	}
+	return nil
+}
+
+// Synchronize comes at registration and shows what runs. Whoever has an assignment keeps it; who should have one and was created while we
+// were away gets it late.
+func (p *Plugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, ctrs []*api.Container) (updates []*api.ContainerUpdate, err error) {
+	err = p.handle(ctx, "Synchronize", func() error {
+		sandboxes := make(map[string]*api.PodSandbox, len(pods))
+		exists := make(map[string]bool, len(pods))
+		for _, pod := range pods {
+			sandboxes[pod.GetId()], exists[pod.GetId()] = pod, true
+		}
+		found := make([]state.Found, 0, len(ctrs))
+		ids := make(map[string]bool, len(ctrs))
+		for _, ctr := range ctrs {
+			pod := sandboxes[ctr.GetPodSandboxId()]
+			if pod == nil {
+				p.log.WithField("container", ctr.GetId()).Warn("the runtime shows a container without its pod, which is left alone")
+				continue
+			}
+			f, err := foundOf(p.config, pod, ctr)
+			if err != nil {
+				p.logOf(&f.Container).WithError(err).Warn("what the runtime says of this container is not used")
+			}
+			if f.Phase == state.Exited {
+				continue
+			}
+			ids[f.ID] = true
+			found = append(found, f)
+			p.changer.adopted(f.ID, f.CgroupsPath, f.Reported, ctr.GetLinux().GetResources().GetCpu().GetQuota().GetValue() == -1)
+		}
+		p.changer.keepOnly(ids)
+		p.rebuilt("synchronized", p.node.Adopt(found, exists))
+		updates = p.changer.settle(everything)
+		p.background.converge()
+		p.synchronized.Store(true)
+		return nil
+	})
+	return updates, err
+}
+
+// rebuilt says what a change of all the books has led to.
+func (p *Plugin) rebuilt(what string, r state.Rebuilt) {
+	for i := range r.Moves {
+		m := &r.Moves[i]
+		entry := p.logOf(&m.Container).WithField("from", orShared(m.From))
+		if m.From.IsEmpty() {
+			entry.Warn("pinned late: " + m.Why)
+		} else {
+			entry.Warn("moved: " + m.Why)
+		}
+	}
+	for i := range r.Unplaced {
+		u := &r.Unplaced[i]
+		p.logOf(&u.Container).WithError(u.Err).Error("cannot be placed as the policy wants: " + u.Container.Unsettled)
+	}
+	p.metrics.rebuilt(&r)
+	p.log.WithFields(logrus.Fields{
+		"kept": r.Kept, "moved": len(r.Moves), "unplaced": len(r.Unplaced), "released": len(r.Released),
+	}).Info(what)
+}
+
+// refused notes a refusal, which the runtime hands on to the kubelet.
+func (p *Plugin) refused(what string, c *state.Container, err error) {
+	reason := allocator.UnexpectedAdmissionError
+	if refusal := (*allocator.Refusal)(nil); errors.As(err, &refusal) {
+		reason = refusal.Reason
+	}
+	p.metrics.refused(reason)
+	p.refusals.add(c, err)
+	p.logOf(c).WithError(err).Warn(what + " refused")
+}
+
+// placed notes a decision.
+func (p *Plugin) placed(c *state.Container, updates int) {
+	p.metrics.placed(c)
+	entry := p.logOf(c)
+	if updates > 0 {
+		entry = entry.WithField("updates", updates)
+	}
+	if c.Exclusive() || len(c.Placement.Blocks) > 0 {
+		entry.Info("placed: " + c.Placement.Why)
+	} else {
+		entry.Debug("placed in the shared pool")
+	}
+}
+
+func withoutUpdate(updates []*api.ContainerUpdate, id string) []*api.ContainerUpdate {
+	kept := updates[:0]
+	for _, u := range updates {
+		if u.GetContainerId() != id {
+			kept = append(kept, u)
+		}
+	}
+	return kept
+}

@@ -1,0 +1,62 @@
+package plugin
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"time"
+)
+
+// serve answers /metrics, /healthz, /readyz and /api/v1/state until ctx ends. Nothing there changes anything.
+func (p *Plugin) serve(ctx context.Context) error {
+	if p.options.Listen == "" {
+		return nil
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", p.options.Listen)
+	if err != nil {
+		return fmt.Errorf("listening for --listen: %w", err)
+	}
+	server := &http.Server{Handler: p.mux(), ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10}
+	stop := context.AfterFunc(ctx, func() { server.Close() }) //nolint:errcheck,gosec // it ends either way
+	defer stop()
+	p.log.WithField("listen", listener.Addr().String()).Info("serving metrics and state")
+	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serving --listen: %w", err)
+	}
+	return nil
+}
+
+func (p *Plugin) mux() *http.ServeMux {
+	mux := http.NewServeMux()
+	mux.Handle("GET /metrics", p.metrics.handler())
+	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
+		alive := false
+		ctx, cancel := context.WithTimeout(r.Context(), 2*handlerBudget)
+		defer cancel()
+		p.locked(ctx, func() { alive = true })
+		answer(w, alive, "the plugin's lock is held for too long")
+	})
+	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
+		answer(w, p.synchronized.Load(), "not synchronized with the runtime")
+	})
+	mux.HandleFunc("GET /api/v1/state", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		encoder := json.NewEncoder(w)
+		encoder.SetIndent("", " ")
+		if err := encoder.Encode(p.Report()); err != nil {
+			p.log.WithError(err).Debug("the reader of /api/v1/state has gone")
+		}
+	})
+	return mux
+}
+
+func answer(w http.ResponseWriter, ok bool, otherwise string) {
+	if !ok {
+		http.Error(w, otherwise, http.StatusServiceUnavailable)
+		return
+	}
+	fmt.Fprintln(w, "ok") //nolint:errcheck // the reader has gone
+}
