@@ -46,7 +46,7 @@ func (n Node) Sandbox(p *Pod, id string) *api.PodSandbox {
 	resources := podResources(p)
 
 	annotations := copied(p.Annotations)
-	if count := p.exclusiveCPUs(); p.QoS() == Guaranteed && count != p.total(milliCPU)/1000 {
+	if count := p.exclusiveCPUs(); p.QoS() == Guaranteed && count != milliCPUToShares(p.total(milliCPU))/1024 {
 		annotations[ExclusiveCPUs] = strconv.FormatInt(count, 10)
 	}
 	if n.Runtime != CRIO {

@@ -137,7 +137,7 @@ func TestSandboxResources(t *testing.T) {
 		},
 		{
 			"fractions only", `{"name":"p","containers":[{"name":"a","limits":{"cpu":"1500m","memory":"1Gi"}}]}`,
-			1536, 150000, gib, nil, "",
+			1536, 150000, gib, nil, "0",
 		},
 		{
 			"an init container that needs more", `{"name":"p","initContainers":[{"name":"i","limits":{"cpu":"4","memory":"3Gi"}}],
