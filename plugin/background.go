@@ -48,7 +48,7 @@ func signal(c chan struct{}) {
 	}
 }
 
-// run works until ctx ends.
+// runBackground works until ctx ends.
 func (p *Plugin) runBackground(ctx context.Context) {
 	var growAt, convergeAt <-chan time.Time
 	retry := convergeDelay
@@ -57,9 +57,15 @@ func (p *Plugin) runBackground(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case id := <-p.background.verifies:
-			p.locked(ctx, func() { p.repair(id, "after an event") })
-			if convergeAt == nil {
-				convergeAt = time.After(convergeDelay)
+			delay := convergeDelay
+			p.locked(ctx, func() {
+				p.repair(id, "after an event")
+				if p.changer.urgent(id) {
+					delay = 0
+				}
+			})
+			if convergeAt == nil || delay == 0 {
+				convergeAt = time.After(delay)
 			}
 		case <-p.background.grows:
 			if growAt == nil {

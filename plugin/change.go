@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"errors"
+	"fmt"
 
 	"github.com/containerd/nri/pkg/api"
 	"github.com/sirupsen/logrus"
@@ -32,6 +33,8 @@ type record struct {
 	dir     string // its cgroup, below the hierarchy's root; empty where the path is not understood
 	kernel  setting
 	runtime setting
+	// lost says that the runtime did not take the last update: the container is gone, and nobody has told us.
+	lost bool
 }
 
 // setting is a cpuset and whether the CFS quota is lifted.
@@ -334,7 +337,10 @@ func (c *changer) landed(updates []*api.ContainerUpdate, failed []*api.Container
 		if r == nil {
 			continue
 		}
-		if err == nil && !lost[id] {
+		if r.lost = lost[id]; r.lost {
+			c.log.WithField("container", id).Warn("the runtime did not take an update to this container")
+		}
+		if err == nil && !r.lost {
 			r.runtime = setting{c.flight[id], u.GetLinux().GetResources().GetCpu().GetQuota().GetValue() == -1}
 			if c.cgroups == nil {
 				r.kernel = r.runtime
@@ -345,12 +351,39 @@ func (c *changer) landed(updates []*api.ContainerUpdate, failed []*api.Container
 	c.flight = nil
 }
 
-// inFlight tells whether something is on its way that would put another container on one of these CPUs.
-func (c *changer) inFlight(id string, cpus cpuset.Set) bool {
+// urgent tells whether a container may run on CPUs that it has no right to any more, so that the runtime's record must not wait.
+func (c *changer) urgent(id string) bool {
+	w, known := c.node.Wanted(id)
+	r := c.records[id]
+	return known && r != nil && !r.kernel.cpus.IsSubsetOf(w.CPUs)
+}
+
+// clear makes sure, as the last thing before an exclusive container starts, that nobody else may run on its CPUs. The error names who may.
+func (c *changer) clear(id string, cpus cpuset.Set) error {
 	for other, on := range c.flight {
 		if other != id && on.Overlaps(cpus) {
-			return true
+			return fmt.Errorf("an update on its way to the runtime could put container %s on %s", other, on.Intersect(cpus))
 		}
 	}
-	return false
+	for i := range c.liveNow() {
+		l := &c.live[i]
+		r := c.records[l.ID]
+		if l.ID == id || r == nil || r.lost || l.Phase == state.Creating || !mayRunOn(r.kernel.cpus, cpus) {
+			continue
+		}
+		has, err := c.readCPUs(r)
+		switch {
+		case c.cgroups != nil && errors.Is(err, errNoCgroup):
+			continue // it has not been started, or is gone
+		case err != nil:
+			has = r.kernel.cpus
+		}
+		if mayRunOn(has, cpus) {
+			return fmt.Errorf("container %s may still run on %s", l.ID, cpus)
+		}
+	}
+	return nil
 }
+
+// mayRunOn tells whether a container that has a cpuset may run on one of cpus. None at all means anywhere.
+func mayRunOn(has, cpus cpuset.Set) bool { return has.IsEmpty() || has.Overlaps(cpus) }

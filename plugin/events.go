@@ -22,7 +22,7 @@ func (p *Plugin) CreateContainer(ctx context.Context, pod *api.PodSandbox, ctr *
 	adjust *api.ContainerAdjustment, updates []*api.ContainerUpdate, err error,
 ) {
 	err = p.handle(ctx, "CreateContainer", func() error {
-		c := containerOf(p.config, pod, ctr)
+		c := containerOf(pod, ctr)
 		c.Demand.Devices = p.devices.of(ctx, pod, ctr)
 		placed, err := p.node.Place(c, podTotal(pod))
 		if err != nil {
@@ -90,9 +90,12 @@ func (p *Plugin) StartContainer(ctx context.Context, _ *api.PodSandbox, ctr *api
 			return nil
 		}
 		p.repair(c.ID, "before start")
-		if c.Exclusive() && p.changer.inFlight(c.ID, c.Placement.CPUs) {
-			return fmt.Errorf("nri-cpuset: an update to another container that is on its way could put it on %s; start %s again",
-				c.Placement.CPUs, c.Name)
+		if !c.Exclusive() {
+			return nil
+		}
+		if err := p.changer.clear(c.ID, c.Placement.CPUs); err != nil {
+			p.background.converge()
+			return fmt.Errorf("nri-cpuset does not let container %s of pod %s/%s start yet: %w", c.Name, c.Namespace, c.Pod, err)
 		}
 		return nil
 	})
@@ -117,7 +120,7 @@ func (p *Plugin) UpdateContainer(ctx context.Context, pod *api.PodSandbox, ctr *
 		if !known {
 			return nil
 		}
-		c, err := p.node.Resize(old.ID, resized(old.Demand, demandOf(p.config, pod, r, assignment{}), r))
+		c, err := p.node.Resize(old.ID, resized(old.Demand, demandOf(pod, r, assignment{}), r))
 		if err != nil {
 			p.refused("resize", &old, err)
 			return fmt.Errorf("nri-cpuset refuses to resize container %s of pod %s/%s, which keeps %s: %w",
@@ -237,7 +240,7 @@ func (p *Plugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, ctrs [
 				p.log.WithField("container", ctr.GetId()).Warn("the runtime shows a container without its pod, which is left alone")
 				continue
 			}
-			f, err := foundOf(p.config, pod, ctr)
+			f, err := foundOf(pod, ctr)
 			if err != nil {
 				p.logOf(&f.Container).WithError(err).Warn("what the runtime says of this container is not used")
 			}

@@ -145,6 +145,7 @@ func rulesOf(cfg *config.Config, machine *topology.Machine) (state.Rules, error)
 	return state.Rules{
 		Allocator:   a,
 		ByContainer: cfg.ExclusiveScope == config.ExclusiveScopeContainer,
+		Ignores:     cfg.Ignores,
 		LiftQuota:   cfg.DisableCPUQuotaWithExclusiveCPUs,
 	}, nil
 }

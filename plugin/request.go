@@ -9,7 +9,6 @@ import (
 	"github.com/containerd/nri/pkg/api"
 
 	"nri-cpuset/allocator"
-	"nri-cpuset/config"
 	"nri-cpuset/state"
 	"nri-cpuset/topology/cpuset"
 )
@@ -35,14 +34,15 @@ type assignment struct {
 }
 
 // containerOf makes the books' container of what the runtime shows of one that is about to be created, or runs unseen by us.
-func containerOf(c *config.Config, pod *api.PodSandbox, ctr *api.Container) state.Container {
+func containerOf(pod *api.PodSandbox, ctr *api.Container) state.Container {
 	return state.Container{
 		Key:         state.Key{PodUID: podUID(pod), Name: ctr.GetName()},
 		ID:          ctr.GetId(),
 		Sandbox:     pod.GetId(),
 		Pod:         pod.GetName(),
 		Namespace:   pod.GetNamespace(),
-		Demand:      demandOf(c, pod, ctr.GetLinux().GetResources(), assignment{}),
+		Labels:      pod.GetLabels(),
+		Demand:      demandOf(pod, ctr.GetLinux().GetResources(), assignment{}),
 		CgroupsPath: ctr.GetLinux().GetCgroupsPath(),
 	}
 }
@@ -58,11 +58,8 @@ func podUID(pod *api.PodSandbox) string {
 // demandOf tells from a container's resources what its manifest asked for. The runtime shows no requests: they are read back from the CPU
 // shares that the kubelet makes of them, and a Guaranteed pod is told by its cgroup. before is what we noted when we lifted its quota, if we
 // did.
-func demandOf(c *config.Config, pod *api.PodSandbox, r *api.LinuxResources, before assignment) state.Demand {
-	d := state.Demand{
-		Guaranteed: isGuaranteed(pod.GetLinux().GetCgroupParent()),
-		Ignored:    c.Ignores(pod.GetNamespace(), pod.GetLabels()),
-	}
+func demandOf(pod *api.PodSandbox, r *api.LinuxResources, before assignment) state.Demand {
+	d := state.Demand{Guaranteed: isGuaranteed(pod.GetLinux().GetCgroupParent())}
 	cpu := r.GetCpu()
 	d.Quota, d.Period = cpu.GetQuota().GetValue(), cpu.GetPeriod().GetValue()
 	if d.Quota <= 0 && before.Quota > 0 {
@@ -165,8 +162,8 @@ func podTotal(pod *api.PodSandbox) *allocator.Amount {
 }
 
 // foundOf makes the books' container of one that the runtime shows at Synchronize.
-func foundOf(c *config.Config, pod *api.PodSandbox, ctr *api.Container) (state.Found, error) {
-	f := state.Found{Container: containerOf(c, pod, ctr), CreatedAt: ctr.GetCreatedAt()}
+func foundOf(pod *api.PodSandbox, ctr *api.Container) (state.Found, error) {
+	f := state.Found{Container: containerOf(pod, ctr), CreatedAt: ctr.GetCreatedAt()}
 	f.Phase = phaseOf(ctr.GetState())
 	var err error
 	cpus := ctr.GetLinux().GetResources().GetCpu().GetCpus()
@@ -186,7 +183,7 @@ func foundOf(c *config.Config, pod *api.PodSandbox, ctr *api.Container) (state.F
 		return f, fmt.Errorf("annotation %s: %w", assignmentAnnotation, err)
 	}
 	f.Placement = a.Placement
-	f.Demand = demandOf(c, pod, ctr.GetLinux().GetResources(), a)
+	f.Demand = demandOf(pod, ctr.GetLinux().GetResources(), a)
 	return f, nil
 }
 

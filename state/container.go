@@ -33,6 +33,8 @@ type Container struct {
 	Pod       string `json:"pod"`
 	Namespace string `json:"namespace"`
 
+	Labels map[string]string `json:"-"` // the pod's; the runtime brings them again
+
 	Demand    Demand              `json:"demand"`
 	Placement allocator.Placement `json:"placement"`
 	Phase     Phase               `json:"phase"`
@@ -55,7 +57,6 @@ func (c *Container) Exclusive() bool { return !c.Placement.CPUs.IsEmpty() }
 // for the rules in force to say, and they can change while the container runs.
 type Demand struct {
 	Guaranteed bool `json:"guaranteed"` // the pod's QoS class
-	Ignored    bool `json:"ignored"`    // the configuration says: never pinned, never refused
 
 	MilliCPU      int64 `json:"milliCPU"`      // the CPU request
 	LimitMilliCPU int64 `json:"limitMilliCPU"` // the CPU limit; 0 for none

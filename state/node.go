@@ -229,7 +229,7 @@ func (n *Node) Snapshot() Snapshot {
 
 // decide asks the allocator for c, which may hold something already, and checks the answer.
 func (n *Node) decide(c *Container, total *allocator.Amount, creating bool) (allocator.Placement, error) {
-	r := allocator.Request{Amount: n.rules.amount(&c.Demand), Devices: c.Demand.Devices}
+	r := allocator.Request{Amount: n.rules.amount(c), Devices: c.Demand.Devices}
 	if old := n.containers[c.Key]; old != nil {
 		r.Held = old.Placement
 	}
@@ -242,13 +242,17 @@ func (n *Node) decide(c *Container, total *allocator.Amount, creating bool) (all
 	if n.rules.Allocator.Policy().Scope == allocator.ScopePod {
 		if in := n.pods[c.PodUID]; in != nil && in.affinity != nil {
 			r.Affinity = in.affinity
-		} else if c.Demand.Guaranteed && !c.Demand.Ignored {
+		} else if c.Demand.Guaranteed && !n.rules.ignores(c) {
 			r.Pod = total
 		}
 	}
 	p, err := n.rules.Allocator.Place(n.usage, r)
 	if err != nil {
 		return p, err
+	}
+	if n.rules.pins() && p.CPUs.IsEmpty() && !n.rules.ignores(c) && n.rules.Allocator.Shared(n.usage).IsEmpty() {
+		return p, &allocator.Refusal{Reason: allocator.UnexpectedAdmissionError, Message: fmt.Sprintf(
+			"the shared pool is empty: all of %s is exclusive or withheld", n.rules.Allocator.Machine().Online)}
 	}
 	if !creating {
 		p.Blocks = r.Held.Blocks

@@ -86,7 +86,7 @@ type waiting struct {
 
 // objection says what speaks against a container's keeping what it has; "" for nothing.
 func (n *Node) objection(c *Container) string {
-	want := n.rules.amount(&c.Demand).CPUs
+	want := n.rules.amount(c).CPUs
 	if !n.rules.pins() {
 		want = 0
 	}
@@ -117,13 +117,12 @@ func (n *Node) objection(c *Container) string {
 // the moves can be carried out one after the other; whoever does not fit is tried again when others have left.
 func (n *Node) placeWaiting(queue []waiting, r *Rebuilt) {
 	usable := n.rules.Allocator.Assignable()
-	for _, w := range queue {
-		if n.rules.amount(&w.c.Demand).CPUs == 0 || !n.rules.pins() {
+	queue = slices.DeleteFunc(queue, func(w waiting) bool {
+		wants := n.rules.pins() && n.rules.amount(w.c).CPUs > 0
+		if !wants && w.c.Phase != Exited {
 			r.Moves = append(r.Moves, Move{Container: *w.c, From: w.had, Why: w.why})
 		}
-	}
-	queue = slices.DeleteFunc(queue, func(w waiting) bool {
-		return n.rules.amount(&w.c.Demand).CPUs == 0 || !n.rules.pins() || w.c.Phase == Exited
+		return !wants || w.c.Phase == Exited // what has ended merely loses what it held
 	})
 	for progress := true; progress && len(queue) > 0; {
 		progress = false
@@ -162,7 +161,7 @@ func (n *Node) placeAgain(w waiting, usable, others cpuset.Set) error {
 
 	c := w.c
 	request := allocator.Request{
-		Amount:     allocator.Amount{CPUs: n.rules.amount(&c.Demand).CPUs},
+		Amount:     allocator.Amount{CPUs: n.rules.amount(c).CPUs},
 		Reusable:   allocator.Placement{CPUs: w.had.Intersect(usable).Difference(n.usage.Exclusive())},
 		KeepShared: n.sharedIsUsed(c.Key),
 	}

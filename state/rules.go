@@ -7,23 +7,29 @@ type Rules struct {
 	Allocator *allocator.Allocator
 	// ByContainer lets a container of a Burstable pod be exclusive too, where its own request is its limit (exclusiveScope: container).
 	ByContainer bool
+	// Ignores names the pods whose containers are never exclusive and never refused (ignoredPods); nil for none.
+	Ignores func(namespace string, labels map[string]string) bool
 	// LiftQuota lifts the CFS quota of exclusive containers (disableCPUQuotaWithExclusiveCPUs).
 	LiftQuota bool
 }
 
-// amount is what the allocator is asked for to meet a demand.
-func (r *Rules) amount(d *Demand) allocator.Amount {
+// amount is what the allocator is asked for to meet a container's demand.
+func (r *Rules) amount(c *Container) allocator.Amount {
 	var a allocator.Amount
-	if d.Ignored {
+	if r.ignores(c) {
 		return a
 	}
-	if d.Guaranteed || r.ByContainer {
-		a.CPUs = d.WholeCPUs()
+	if c.Demand.Guaranteed || r.ByContainer {
+		a.CPUs = c.Demand.WholeCPUs()
 	}
-	if d.Guaranteed {
-		a.Memory = d.Memory
+	if c.Demand.Guaranteed {
+		a.Memory = c.Demand.Memory
 	}
 	return a
+}
+
+func (r *Rules) ignores(c *Container) bool {
+	return r.Ignores != nil && r.Ignores(c.Namespace, c.Labels)
 }
 
 // pins tells whether the rules set cpusets at all.

@@ -15,7 +15,9 @@ type Text struct {
 }
 
 // NewText returns a Text that writes to out.
-func NewText(out io.Writer, machine *topology.Machine) *Text { return &Text{out: out, machine: machine} }
+func NewText(out io.Writer, machine *topology.Machine) *Text {
+	return &Text{out: out, machine: machine}
+}
 
 // Scenario begins a scenario.
 func (t *Text) Scenario(s *Scenario) {
