@@ -309,9 +309,8 @@ func TestParseErrors(t *testing.T) {
 			if diff := cmp.Diff(strings.Join(want, "\n"), fmt.Sprint(err)); diff != "" {
 				t.Errorf("errors (-want +got):\n%s", diff)
 			}
-			var first *Error
-			if !errors.As(err, &first) {
-				t.Fatalf("%v is no *Error", err)
+			if _, ok := errors.AsType[*Error](err); !ok {
+				t.Errorf("%v is no *Error", err)
 			}
 		})
 	}
@@ -363,16 +362,15 @@ func TestLoad(t *testing.T) {
 	t.Run("too large", func(t *testing.T) {
 		path := write("large.yaml", strings.Repeat("#", maxSize+1))
 		_, err := Load(path, "")
-		var wrong *Error
-		if want := path + ": larger than 1048576 bytes, which is the most that a ConfigMap holds"; !errors.As(err, &wrong) || err.Error() != want {
+		_, ok := errors.AsType[*Error](err)
+		if want := path + ": larger than 1048576 bytes, which is the most that a ConfigMap holds"; !ok || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	})
 	for name, path := range map[string]string{"a file that is not there": filepath.Join(dir, "absent.yaml"), "a directory": dir} {
 		t.Run(name+" is no fault of its text", func(t *testing.T) {
 			_, err := Load(path, "")
-			var wrong *Error
-			if err == nil || errors.As(err, &wrong) || !strings.Contains(err.Error(), path) {
+			if _, ok := errors.AsType[*Error](err); err == nil || ok || !strings.Contains(err.Error(), path) {
 				t.Errorf("got %v, want an error that names %s and is no *Error", err, path)
 			}
 		})
@@ -431,8 +429,7 @@ func FuzzParse(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text []byte) {
 		c, err := Parse(text, "db-1")
 		if err != nil {
-			var wrong *Error
-			if c != nil || !errors.As(err, &wrong) {
+			if _, ok := errors.AsType[*Error](err); c != nil || !ok {
 				t.Fatalf("settings %v beside the error %v", c, err)
 			}
 			return

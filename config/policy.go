@@ -92,7 +92,8 @@ func (c *Config) memoryByNode() ([]allocator.ReservedMemory, error) {
 			if err != nil {
 				return nil, fmt.Errorf("reservedMemory: NUMA node %d: %s: %w", m.NUMANode, name, err)
 			}
-			all = append(all, allocator.ReservedMemory{Node: m.NUMANode, Type: name, Bytes: uint64(q.Value())})
+			bytes := uint64(q.Value()) //nolint:gosec // parseQuantity takes nothing negative
+			all = append(all, allocator.ReservedMemory{Node: m.NUMANode, Type: name, Bytes: bytes})
 		}
 	}
 	slices.SortStableFunc(all, func(a, b allocator.ReservedMemory) int { return a.Node - b.Node })

@@ -94,16 +94,19 @@ func TestPolicyErrors(t *testing.T) {
 	}{
 		{"option", Config{CPUManagerPolicyOptions: map[string]string{"full": "true"}}, `cpuManagerPolicyOptions: unknown option "full"`},
 		{
-			"value", Config{CPUManagerPolicyOptions: map[string]string{"full-pcpus-only": "on"}},
+			"value",
+			Config{CPUManagerPolicyOptions: map[string]string{"full-pcpus-only": "on"}},
 			`cpuManagerPolicyOptions.full-pcpus-only: "on" is neither "true" nor "false"`,
 		},
 		{
-			"topology", Config{TopologyManagerPolicyOptions: map[string]string{"prefer-closest-numa-nodes": "on"}},
+			"topology",
+			Config{TopologyManagerPolicyOptions: map[string]string{"prefer-closest-numa-nodes": "on"}},
 			`topologyManagerPolicyOptions.prefer-closest-numa-nodes: "on" is neither "true" nor "false"`,
 		},
 		{"CPUs", Config{KubeReserved: map[string]string{"cpu": "one"}}, `kubeReserved.cpu: "one" is no amount: write it as in 500m or 1Gi`},
 		{
-			"memory", Config{ReservedMemory: []MemoryReservation{{NUMANode: 1, Limits: map[string]string{"memory": "-1"}}}},
+			"memory",
+			Config{ReservedMemory: []MemoryReservation{{NUMANode: 1, Limits: map[string]string{"memory": "-1"}}}},
 			`reservedMemory: NUMA node 1: memory: "-1" is less than nothing`,
 		},
 	} {

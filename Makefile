@@ -1,0 +1,92 @@
+# What a person runs, and CI runs: one way for each thing. `make help` lists it.
+
+GO       ?= go
+VERSION  ?= $(shell git describe --tags --match 'v*' 2>/dev/null || echo devel)
+REVISION ?= $(shell git rev-parse HEAD 2>/dev/null)$(shell git diff --quiet HEAD 2>/dev/null || echo -dirty)
+IMAGE    ?= nri-cpuset:latest
+
+# against whose API the manifests are checked
+KUBERNETES := v1.36.3
+MODULES    := $(patsubst %/go.mod,%,$(wildcard go.mod tools/go.mod test/go.mod test/*/go.mod))
+LDFLAGS    := -s -w -X main.version=$(VERSION) -X main.revision=$(REVISION)
+
+.PHONY: help
+help: ## list what there is
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## the binary, static, at bin/nri-cpuset
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/nri-cpuset ./cmd/nri-cpuset
+
+.PHONY: demo
+demo: ## pods on a machine, and who gets which CPU: no root, no cluster
+	$(GO) -C test run ./demo
+
+.PHONY: test
+test: ## unit, property and integration tests, with the race detector
+	$(GO) test -race ./...
+	$(GO) -C test test -race ./...
+
+.PHONY: fuzz
+fuzz: FUZZTIME ?= 20s
+fuzz: ## each fuzz target for FUZZTIME (20s)
+	@set -e; for package in $$($(GO) list ./...); do \
+		for target in $$($(GO) test -list '^Fuzz' $$package | grep '^Fuzz' || true); do \
+			echo "$$package $$target"; $(GO) test -run '^$$' -fuzz "^$$target$$" -fuzztime $(FUZZTIME) $$package; \
+		done; \
+	done
+
+.PHONY: bench
+bench: COUNT ?= 6
+bench: ## benchmarks, COUNT times (6), for benchstat: bin/bench.txt
+	@mkdir -p bin
+	$(GO) test -run '^$$' -bench . -benchmem -count $(COUNT) ./... | tee bin/bench.txt
+	$(GO) -C test test -run '^$$' -bench . -benchmem -count $(COUNT) ./... | tee -a bin/bench.txt
+	$(GO) -C tools tool benchstat $(CURDIR)/bin/bench.txt
+
+.PHONY: e2e
+e2e: ## on a real containerd and runc, as root, read from the kernel's files
+	$(MAKE) -C test/e2e
+
+.PHONY: lint
+lint: bin/golangci-lint ## golangci-lint on every module
+	@set -e; for module in $(MODULES); do echo "lint $$module"; (cd $$module && $(CURDIR)/bin/golangci-lint run --config $(CURDIR)/.golangci.yml ./...); done
+
+.PHONY: fmt
+fmt: bin/golangci-lint ## format every module
+	@set -e; for module in $(MODULES); do (cd $$module && $(CURDIR)/bin/golangci-lint fmt --config $(CURDIR)/.golangci.yml); done
+
+.PHONY: manifests
+manifests: bin/dryrun ## what kubectl says of deploy/, without a cluster
+	bin/dryrun "$$($(GO) mod download -json k8s.io/kubernetes@$(KUBERNETES) | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')" deploy/daemonset.yaml $(sort $(wildcard deploy/examples/*.yaml))
+
+.PHONY: vuln
+vuln: bin/govulncheck ## known vulnerabilities in what we are built of; asks vuln.go.dev, so it is not part of CI
+	bin/govulncheck ./...
+
+.PHONY: docs
+docs: ## write anew what is generated in docs/
+	$(GO) test ./config -run TestReference -update
+
+.PHONY: image
+image: ## the container image IMAGE (nri-cpuset:latest), by docker
+	docker build --build-arg VERSION=$(VERSION) --build-arg REVISION=$(REVISION) --tag $(IMAGE) .
+
+.PHONY: ci
+ci: ## all that CI runs
+	.ci/run
+
+.PHONY: clean
+clean: ## remove what was built
+	rm -rf bin test/e2e/bin
+
+# The tools are dependencies of the module tools/, so that everybody runs the same versions. Their builds take minutes once: nice leaves the
+# machine usable.
+bin/golangci-lint: tools/go.mod tools/go.sum
+	nice $(GO) -C tools build -trimpath -o ../$@ github.com/golangci/golangci-lint/v2/cmd/golangci-lint
+
+bin/govulncheck: tools/go.mod tools/go.sum
+	nice $(GO) -C tools build -trimpath -o ../$@ golang.org/x/vuln/cmd/govulncheck
+
+bin/dryrun: tools/go.mod tools/go.sum $(wildcard tools/dryrun/*.go)
+	nice $(GO) -C tools build -trimpath -o ../$@ ./dryrun
