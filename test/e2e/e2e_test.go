@@ -46,7 +46,7 @@ type fixture struct {
 	mems string // the machine's memory nodes: everybody's
 }
 
-func start(t *testing.T, opts node.Options) *fixture {
+func start(t testing.TB, opts node.Options, flags ...string) *fixture {
 	t.Helper()
 	online, err := cgroup.OnlineCPUs()
 	if err != nil {
@@ -75,13 +75,13 @@ func start(t *testing.T, opts node.Options) *fixture {
 	}
 	f.mems = top.Mems
 	config := fmt.Sprintf("cpuManagerPolicy: static\nreservedSystemCPUs: %q\n", f.rest)
-	if f.plugin, err = f.StartPlugin(t.Context(), config); err != nil {
+	if f.plugin, err = f.StartPlugin(t.Context(), config, flags...); err != nil {
 		t.Fatalf("start the plugin: %v", err)
 	}
 	return f
 }
 
-func (f *fixture) close(t *testing.T) {
+func (f *fixture) close(t testing.TB) {
 	if t.Failed() {
 		t.Logf("containerd's log:\n%s", f.ContainerdLog())
 		if f.plugin != nil {
@@ -94,7 +94,7 @@ func (f *fixture) close(t *testing.T) {
 }
 
 // pod runs a pod of one container, which is not created yet.
-func (f *fixture) pod(t *testing.T, name string, r node.Resources) *node.Pod {
+func (f *fixture) pod(t testing.TB, name string, r node.Resources) *node.Pod {
 	t.Helper()
 	p, err := f.RunPod(t.Context(), node.PodSpec{Name: name, Containers: []node.ContainerSpec{{Name: "main", Resources: r}}})
 	if err != nil {
@@ -104,7 +104,7 @@ func (f *fixture) pod(t *testing.T, name string, r node.Resources) *node.Pod {
 }
 
 // create creates the container of a pod.
-func create(t *testing.T, p *node.Pod) *node.Container {
+func create(t testing.TB, p *node.Pod) *node.Container {
 	t.Helper()
 	c, err := p.Create(t.Context(), "main")
 	if err != nil {
@@ -114,7 +114,7 @@ func create(t *testing.T, p *node.Pod) *node.Container {
 }
 
 // run runs a pod of one container.
-func (f *fixture) run(t *testing.T, name string, r node.Resources) *node.Container {
+func (f *fixture) run(t testing.TB, name string, r node.Resources) *node.Container {
 	t.Helper()
 	c := create(t, f.pod(t, name, r))
 	do(t, c.Start)
@@ -122,7 +122,7 @@ func (f *fixture) run(t *testing.T, name string, r node.Resources) *node.Contain
 }
 
 // do calls what must not fail.
-func do(t *testing.T, f func(context.Context) error) {
+func do(t testing.TB, f func(context.Context) error) {
 	t.Helper()
 	if err := f(t.Context()); err != nil {
 		t.Fatal(err)
@@ -130,7 +130,7 @@ func do(t *testing.T, f func(context.Context) error) {
 }
 
 // said returns what a container said of itself, in its first instructions.
-func said(t *testing.T, c *node.Container, key string) string {
+func said(t testing.TB, c *node.Container, key string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
 	defer cancel()
@@ -142,7 +142,7 @@ func said(t *testing.T, c *node.Container, key string) string {
 }
 
 // expectOn asserts that the kernel lets containers run on exactly these CPUs: their cgroups, and every process in them.
-func expectOn(t *testing.T, when, cpus string, containers ...*node.Container) {
+func expectOn(t testing.TB, when, cpus string, containers ...*node.Container) {
 	t.Helper()
 	for _, c := range containers {
 		if err := checkOn(c, cpus); err != nil {
@@ -152,7 +152,7 @@ func expectOn(t *testing.T, when, cpus string, containers ...*node.Container) {
 }
 
 // expectSoonOn is expectOn for what may take a moment, and returns how long it took.
-func expectSoonOn(t *testing.T, when, cpus string, containers ...*node.Container) time.Duration {
+func expectSoonOn(t testing.TB, when, cpus string, containers ...*node.Container) time.Duration {
 	t.Helper()
 	const limit = 5 * time.Second
 	begin := time.Now()

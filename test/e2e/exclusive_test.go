@@ -8,7 +8,7 @@ import (
 )
 
 // sharedContainers runs one container of every kind that has no claim to CPUs of its own.
-func (f *fixture) sharedContainers(t *testing.T) []*node.Container {
+func (f *fixture) sharedContainers(t testing.TB) []*node.Container {
 	t.Helper()
 	return []*node.Container{
 		f.run(t, "burstable", burstable),
@@ -18,9 +18,24 @@ func (f *fixture) sharedContainers(t *testing.T) []*node.Container {
 	}
 }
 
+// ways are the two ways in which the plugin can move the shared pool.
+var ways = []struct {
+	name  string
+	flags []string
+}{
+	{"cgroups", nil},
+	{"runtime", []string{"--cgroup-root", ""}},
+}
+
 // TestExclusive is the life of one exclusive container among shared ones.
 func TestExclusive(t *testing.T) {
-	f := start(t, node.Options{})
+	for _, way := range ways {
+		t.Run("moving the shared pool by "+way.name, func(t *testing.T) { start(t, node.Options{}, way.flags...).liveExclusively(t) })
+	}
+}
+
+func (f *fixture) liveExclusively(t *testing.T) {
+	t.Helper()
 	shared := f.sharedContainers(t)
 	expectOn(t, "nobody is exclusive", f.all, shared...)
 	before := kernelStates(t, shared)

@@ -131,14 +131,14 @@ func TestBothKilled(t *testing.T) {
 	stays()
 }
 
-func (f *fixture) killPlugin(t *testing.T) {
+func (f *fixture) killPlugin(t testing.TB) {
 	t.Helper()
 	if err := f.plugin.Kill(); err != nil {
 		t.Fatal(err)
 	}
 }
 
-func (f *fixture) startPlugin(t *testing.T) {
+func (f *fixture) startPlugin(t testing.TB) {
 	t.Helper()
 	begin := time.Now()
 	do(t, f.plugin.Start)
@@ -146,7 +146,7 @@ func (f *fixture) startPlugin(t *testing.T) {
 }
 
 // restartContainerd kills containerd, starts it again and waits for the plugin to have connected.
-func (f *fixture) restartContainerd(t *testing.T) {
+func (f *fixture) restartContainerd(t testing.TB) {
 	t.Helper()
 	if err := f.KillContainerd(); err != nil {
 		t.Fatal(err)
@@ -168,7 +168,7 @@ func (f *fixture) restartContainerd(t *testing.T) {
 }
 
 // expectRefused asserts that the exclusive container of a pod is refused, with a text that lets a person act.
-func (f *fixture) expectRefused(t *testing.T, pod *node.Pod) {
+func (f *fixture) expectRefused(t testing.TB, pod *node.Pod) {
 	t.Helper()
 	begin := time.Now()
 	c, err := pod.Create(t.Context(), "main")
@@ -183,7 +183,7 @@ func (f *fixture) expectRefused(t *testing.T, pod *node.Pod) {
 }
 
 // expectLogNames asserts that the plugin has said something of a container's pod.
-func (f *fixture) expectLogNames(t *testing.T, c *node.Container) {
+func (f *fixture) expectLogNames(t testing.TB, c *node.Container) {
 	t.Helper()
 	var about []string
 	for line := range strings.Lines(f.plugin.Log()) {
@@ -199,7 +199,7 @@ func (f *fixture) expectLogNames(t *testing.T, c *node.Container) {
 }
 
 // kernelStates reads the kernel's files of containers.
-func kernelStates(t *testing.T, containers []*node.Container) []cgroup.State {
+func kernelStates(t testing.TB, containers []*node.Container) []cgroup.State {
 	t.Helper()
 	states := make([]cgroup.State, len(containers))
 	for i, c := range containers {

@@ -11,8 +11,11 @@ import (
 	"nri-cpuset/test/e2e/node"
 )
 
+// pace leaves the CPUs to others between two looks: there may be only two of them.
+const pace = 50 * time.Microsecond
+
 // watch calls f again and again, while the test does something, until the function that it returns is called. That one returns how often.
-func watch(f func()) (stop func() int) {
+func watch(pause time.Duration, f func()) (stop func() int) {
 	stopping, rounds := make(chan struct{}), make(chan int)
 	go func() {
 		for n := 0; ; n++ {
@@ -22,8 +25,7 @@ func watch(f func()) (stop func() int) {
 				return
 			default:
 				f()
-				// As fast as it may without taking one of two CPUs for itself.
-				time.Sleep(50 * time.Microsecond)
+				time.Sleep(pause)
 			}
 		}
 	}()
@@ -34,10 +36,10 @@ func watch(f func()) (stop func() int) {
 }
 
 // watchStay watches that nobody moves: that every container stays where it is until the function that it returns is called.
-func watchStay(t *testing.T, containers ...*node.Container) (stop func()) {
+func watchStay(t testing.TB, containers ...*node.Container) (stop func()) {
 	t.Helper()
 	seen := make([][]string, len(containers))
-	end := watch(func() {
+	end := watch(pace, func() {
 		for i, c := range containers {
 			cpus, err := c.EffectiveCPUs()
 			if err != nil {
@@ -62,7 +64,7 @@ func watchStay(t *testing.T, containers ...*node.Container) (stop func()) {
 }
 
 // watchExposure watches that no shared container may run on the CPUs of an exclusive one while that one has a process.
-func watchExposure(t *testing.T, pinned *node.Container, cpus string, shared ...*node.Container) (stop func()) {
+func watchExposure(t testing.TB, pinned *node.Container, cpus string, shared ...*node.Container) (stop func()) {
 	t.Helper()
 	exclusive, err := cpuset.Parse(cpus)
 	if err != nil {
@@ -70,7 +72,7 @@ func watchExposure(t *testing.T, pinned *node.Container, cpus string, shared ...
 	}
 	var exposed []string
 	running := 0
-	end := watch(func() {
+	end := watch(pace, func() {
 		if !pinned.Running() {
 			return
 		}

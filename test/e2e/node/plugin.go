@@ -20,8 +20,9 @@ type Plugin struct {
 	address string
 }
 
-// StartPlugin starts nri-cpuset with this configuration file's text and waits until it is ready: registered, and told of what runs.
-func (n *Node) StartPlugin(ctx context.Context, config string) (*Plugin, error) {
+// StartPlugin starts nri-cpuset with this configuration file's text and waits until it is ready: registered, and told of what runs. The flags
+// come after those that the node needs, and go before them.
+func (n *Node) StartPlugin(ctx context.Context, config string, flags ...string) (*Plugin, error) {
 	address, err := freeAddress(ctx)
 	if err != nil {
 		return nil, err
@@ -32,14 +33,14 @@ func (n *Node) StartPlugin(ctx context.Context, config string) (*Plugin, error) 
 	}
 	p.process = process{
 		name: "nri-cpuset",
-		args: []string{
+		args: append([]string{
 			filepath.Join(n.opts.Bin, "nri-cpuset"), "run",
 			"--config", p.config,
 			"--node-name", "e2e",
 			"--nri-socket", n.NRISocket(),
 			"--state-dir", filepath.Join(n.run, "nri-cpuset"),
 			"--listen", address,
-		},
+		}, flags...),
 		logFile: filepath.Join(n.dir, "nri-cpuset.log"),
 	}
 	n.plugin = p
