@@ -142,7 +142,7 @@ func cgroupDir(cgroupsPath string) (string, error) {
 	if len(parts) == 1 {
 		return strings.TrimPrefix(path.Clean("/"+cgroupsPath), "/"), nil
 	}
-	if len(parts) != 3 || !strings.HasSuffix(parts[0], ".slice") || parts[2] == "" {
+	if len(parts) != 3 || !strings.HasSuffix(parts[0], ".slice") || parts[2] == "" || strings.Contains(cgroupsPath, "/") {
 		return "", fmt.Errorf("%w: %q is neither a path nor slice:prefix:name", errNoCgroup, cgroupsPath)
 	}
 	scope := parts[2]
@@ -152,7 +152,7 @@ func cgroupDir(cgroupsPath string) (string, error) {
 		}
 		scope += ".scope"
 	}
-	return strings.TrimPrefix(path.Clean("/"+path.Join(sliceDir(parts[0]), scope)), "/"), nil
+	return path.Join(sliceDir(parts[0]), scope), nil
 }
 
 // sliceDir returns where a slice lies: kubepods-burstable.slice is kubepods.slice/kubepods-burstable.slice.
