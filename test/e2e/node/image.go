@@ -32,7 +32,7 @@ func writeImage(w io.Writer, busybox string) error {
 	if err := checkStatic(busybox); err != nil {
 		return err
 	}
-	program, err := os.ReadFile(busybox) //nolint:gosec // a path of the tests
+	program, err := os.ReadFile(busybox)
 	if err != nil {
 		return err
 	}

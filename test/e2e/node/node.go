@@ -123,7 +123,7 @@ func (n *Node) ContainerdLog() string { return n.containerd.log() }
 
 func (n *Node) importImage(ctx context.Context) error {
 	archive := filepath.Join(n.dir, "image.tar")
-	f, err := os.Create(archive) //nolint:gosec // a directory of ours
+	f, err := os.Create(archive)
 	if err != nil {
 		return err
 	}

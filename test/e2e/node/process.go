@@ -29,7 +29,7 @@ func (p *process) start(ctx context.Context, ready func(context.Context) error) 
 		return err
 	}
 	defer log.Close()
-	cmd := exec.Command(p.args[0], p.args[1:]...) //nolint:gosec,noctx // it lives until the test ends it
+	cmd := exec.Command(p.args[0], p.args[1:]...) //nolint:gosec // it lives until the test ends it
 	cmd.Stdout, cmd.Stderr = log, log
 	// The daemons start others by name: the shim, runc.
 	cmd.Env = append(os.Environ(), "PATH="+filepath.Dir(p.args[0])+":"+os.Getenv("PATH"))

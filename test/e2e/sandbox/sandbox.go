@@ -147,7 +147,7 @@ func initialize() (int, error) {
 }
 
 func stageCommand(stage, dir string) *exec.Cmd {
-	cmd := exec.Command("/proc/self/exe", os.Args[1:]...) //nolint:gosec,noctx // this very program, which ends with its parent
+	cmd := exec.Command("/proc/self/exe", os.Args[1:]...) //nolint:gosec // this very program, which ends with its parent
 	cmd.Args[0] = os.Args[0]
 	cmd.Env = append(os.Environ(), stageVar+"="+stage, dirVar+"="+dir, "TMPDIR="+dir)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -177,9 +177,7 @@ func clearLeftovers(host *cgroup.Host) error {
 		if err != nil {
 			return err
 		}
-		err = clearUp(host, dir)
-		lock.Close()
-		if err != nil {
+		if err := errors.Join(clearUp(host, dir), lock.Close()); err != nil {
 			return err
 		}
 	}
@@ -187,13 +185,12 @@ func clearLeftovers(host *cgroup.Host) error {
 }
 
 func lockDir(dir string) (*os.File, error) {
-	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600) //nolint:gosec // a directory of ours
+	f, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
 		return nil, err
 	}
 	if err := unix.Flock(int(f.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		f.Close()
-		return nil, fmt.Errorf("lock %s: %w", dir, err)
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", dir, err), f.Close())
 	}
 	return f, nil
 }

@@ -38,7 +38,7 @@ func litter(s Sandbox, end string) int {
 	check(os.Mkdir(mount, 0o700))
 	check(unix.Mount("tmpfs", mount, "tmpfs", 0, ""))
 	check(os.WriteFile(filepath.Join(mount, "file"), nil, 0o600))
-	orphan := exec.Command("sleep", orphanArg(s.Dir)) //nolint:gosec,noctx // what must not be left behind
+	orphan := exec.Command("sleep", orphanArg(s.Dir))
 	orphan.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
 	check(orphan.Start())
 	check(host.Join(child, orphan.Process.Pid))
@@ -111,7 +111,7 @@ func TestNothingIsLeft(t *testing.T) {
 // runLitter runs litter, sends the guard a signal if there is one, and returns its directory and exit code.
 func runLitter(t *testing.T, tmp, end string, signal syscall.Signal) (dir string, code int) {
 	t.Helper()
-	cmd := exec.CommandContext(t.Context(), os.Args[0]) //nolint:gosec // this very binary
+	cmd := exec.CommandContext(t.Context(), os.Args[0])
 	cmd.Env = append(os.Environ(), endVar+"="+end, "TMPDIR="+tmp)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -145,7 +145,6 @@ func expectNoProcess(t *testing.T, arg string) {
 		}
 		var found string
 		for _, file := range files {
-			//nolint:gosec // of /proc
 			if cmdline, err := os.ReadFile(file); err == nil && bytes.Contains(cmdline, []byte(arg)) {
 				found = file
 			}
