@@ -1,0 +1,37 @@
+package allocator
+
+import (
+	"nri-cpuset/topology/cpuset"
+)
+
+// placeCPUs decides which exclusive CPUs a container gets.
+func (a *Allocator) placeCPUs(u *Usage, r *Request) (cpuset.Set, error) {
+	n := r.CPUs
+	free := a.assignable.Difference(u.exclusive).Union(r.Reusable.CPUs)
+	if err := a.checkCores(free, n); err != nil {
+		return cpuset.Set{}, err
+	}
+	if n > free.Len() {
+		return cpuset.Set{}, a.refuse(UnexpectedAdmissionError, "%d CPUs asked, %d free (%s)", n, free.Len(), a.byNode(free))
+	}
+	cpus := a.pick(free, n)
+	if shared := a.Shared(u); r.KeepShared && shared.Overlaps(cpus) && shared.IsSubsetOf(cpus) {
+		return cpuset.Set{}, a.refuse(UnexpectedAdmissionError,
+			"%d CPUs asked, which would leave none to the containers of the shared pool (%s): reserve CPUs that stay in it", n, shared)
+	}
+	return cpus, nil
+}
+
+// checkCores is full-pcpus-only: nobody shares a core with anybody else, the system included.
+func (a *Allocator) checkCores(free cpuset.Set, n int) error {
+	if !a.policy.Options.FullPCPUsOnly {
+		return nil
+	}
+	if grain := a.layout.grain; n%grain != 0 {
+		return a.refuse(SMTAlignmentError, "%d CPUs asked, which is not a multiple of %d, the CPUs of a core", n, grain)
+	}
+	if whole := free.Difference(a.reservedCores); n > whole.Len() {
+		return a.refuse(SMTAlignmentError, "%d CPUs asked, %d free in whole cores that hold no reserved CPU (%s)", n, whole.Len(), a.byNode(whole))
+	}
+	return nil
+}

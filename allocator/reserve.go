@@ -1,0 +1,39 @@
+package allocator
+
+import (
+	"fmt"
+
+	"nri-cpuset/topology/cpuset"
+)
+
+// reserve returns the CPUs kept for the system: those that the operator names, or as many as kubeReserved and systemReserved come to, picked
+// by the same placement that containers get.
+func (a *Allocator) reserve() (cpuset.Set, error) {
+	online := a.machine.Online
+	if named := a.policy.ReservedCPUs; !named.IsEmpty() {
+		if missing := named.Difference(online); !missing.IsEmpty() {
+			return cpuset.Set{}, fmt.Errorf("reservedSystemCPUs names %s, of which %s is not online (online: %s)", named, missing, online)
+		}
+		return named, nil
+	}
+	n := a.policy.ReservedCount
+	if n <= 0 {
+		return cpuset.Set{}, fmt.Errorf("cpuManagerPolicy %s needs CPUs for the system: set reservedSystemCPUs, or kubeReserved.cpu or systemReserved.cpu",
+			CPUManagerStatic)
+	}
+	from := online
+	if a.policy.Isolated != IsolatedIgnore {
+		from = from.Difference(a.machine.Isolated)
+	}
+	if n > from.Len() {
+		return cpuset.Set{}, fmt.Errorf("%d CPUs are to be reserved (kubeReserved.cpu + systemReserved.cpu), and the machine has %d (%s)", n, from.Len(), from)
+	}
+	return a.pick(from, n), nil
+}
+
+// pick places n CPUs, of which the set has enough, by the policy's own strategy.
+func (a *Allocator) pick(from cpuset.Set, n int) cpuset.Set {
+	p := pool{layout: a.layout, free: from}
+	a.place(&p, n)
+	return p.taken
+}
