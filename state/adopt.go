@@ -66,6 +66,9 @@ func (n *Node) recall(c *Container, reported cpuset.Set) {
 		c.Since = known.Since
 		c.Managed = c.Managed || known.Managed
 		c.Demand.Devices = known.Demand.Devices
+		if c.PodQuota == 0 {
+			c.PodQuota, c.PodPeriod = known.PodQuota, known.PodPeriod
+		}
 		if c.Demand.Quota <= 0 && c.Demand.MilliCPU == known.Demand.MilliCPU { // the runtime shows the quota as we adjusted it
 			c.Demand.Quota, c.Demand.Period = known.Demand.Quota, known.Demand.Period
 			c.Demand.LimitMilliCPU = known.Demand.LimitMilliCPU

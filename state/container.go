@@ -44,6 +44,9 @@ type Container struct {
 	Managed bool `json:"managed"`
 	// Unsettled says why the container is not where the rules want it, where nothing better was to be had; empty for all others.
 	Unsettled string `json:"unsettled,omitempty"`
+	// PodQuota and PodPeriod are the CFS quota of the pod's cgroup as the kubelet set it, in microseconds; 0 where it has none, or nobody knows.
+	PodQuota  int64  `json:"podQuota,omitempty"`
+	PodPeriod uint64 `json:"podPeriod,omitempty"`
 	// CgroupsPath is the container's cgroup as the runtime names it: a path, or slice:prefix:name for the systemd driver.
 	CgroupsPath string `json:"cgroupsPath,omitempty"`
 

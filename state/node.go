@@ -194,6 +194,17 @@ func (n *Node) Container(id string) (Container, bool) {
 	return *c, true
 }
 
+// Pod returns the containers of the pod with this UID, by name.
+func (n *Node) Pod(uid string) []Container {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	var in []Container
+	for _, c := range n.inPod(uid) {
+		in = append(in, *c)
+	}
+	return in
+}
+
 // Snapshot is the books at one moment.
 type Snapshot struct {
 	Rules      Rules
