@@ -110,7 +110,7 @@ const (
 func (c *changer) settle(u urgency) []*api.ContainerUpdate {
 	c.liveNow()
 	var updates []*api.ContainerUpdate
-	for _, stage := range []func(setting, *state.Live) (setting, bool){leave, move, take} {
+	for _, stage := range stages {
 		for _, s := range c.steps(stage, u) {
 			if c.writeStep(s) {
 				continue
@@ -146,7 +146,10 @@ func oneEach(updates []*api.ContainerUpdate) []*api.ContainerUpdate {
 	return kept
 }
 
-// The stages of a change: each says what a container that has one setting is to be given next.
+// A stage of a change says what a container that has one setting is to be given next.
+type stage func(has setting, l *state.Live) (to setting, due bool)
+
+var stages = []stage{leave, move, take}
 
 // leave takes shared containers off the CPUs that are no longer the pool's.
 func leave(has setting, l *state.Live) (setting, bool) {
@@ -174,7 +177,7 @@ func take(has setting, l *state.Live) (setting, bool) {
 
 // steps collects a stage's steps for the containers that an update can reach. Exclusive containers that move come in an order in which none
 // lands on one that has not moved yet, where there is such an order.
-func (c *changer) steps(stage func(setting, *state.Live) (setting, bool), u urgency) []step {
+func (c *changer) steps(stage stage, u urgency) []step {
 	var steps []step
 	for i := range c.live {
 		l := &c.live[i]
@@ -237,7 +240,11 @@ func (c *changer) writeStep(s step) bool {
 		c.log.WithError(err).WithField("container", s.live.ID).Log(level, "cgroup not written, changing it through the runtime")
 		return false
 	}
+	quotaChanged := s.to.lifted != s.record.kernel.lifted
 	s.record.kernel = s.to
+	if quotaChanged {
+		c.settlePodQuota(s.live.ID)
+	}
 	return true
 }
 
@@ -303,7 +310,7 @@ func (c *changer) batch(size int) []*api.ContainerUpdate {
 	c.liveNow()
 	var updates []*api.ContainerUpdate
 	c.flight = map[string]cpuset.Set{}
-	for _, stage := range []func(setting, *state.Live) (setting, bool){leave, move, take} {
+	for _, stage := range stages {
 		for i := range c.live {
 			l := &c.live[i]
 			r := c.records[l.ID]

@@ -21,9 +21,14 @@ import (
 func (p *Plugin) CreateContainer(ctx context.Context, pod *api.PodSandbox, ctr *api.Container) (
 	adjust *api.ContainerAdjustment, updates []*api.ContainerUpdate, err error,
 ) {
-	err = p.handle(ctx, "CreateContainer", func() error {
-		c := containerOf(pod, ctr)
+	c := containerOf(pod, ctr)
+	if c.Demand.Guaranteed {
 		c.Demand.Devices = p.devices.of(ctx, pod, ctr)
+	}
+	err = p.handle(ctx, "CreateContainer", func() error {
+		if c.Demand.WholeCPUs() > 0 {
+			p.changer.notePodQuota(&c)
+		}
 		placed, err := p.node.Place(c, podTotal(pod))
 		if err != nil {
 			p.refused("create", &c, err)
@@ -57,6 +62,7 @@ func (p *Plugin) adjustment(c *state.Container) (*api.ContainerAdjustment, error
 	}
 	if w.Unlimited {
 		a.Quota, a.Period = c.Demand.Quota, c.Demand.Period
+		a.PodQuota, a.PodPeriod = c.PodQuota, c.PodPeriod
 		adjust.SetLinuxCPUQuota(-1)
 	}
 	if !mems.IsEmpty() {
@@ -93,6 +99,7 @@ func (p *Plugin) StartContainer(ctx context.Context, _ *api.PodSandbox, ctr *api
 		if !c.Exclusive() {
 			return nil
 		}
+		p.changer.settlePodQuota(c.ID)
 		if err := p.changer.clear(c.ID, c.Placement.CPUs); err != nil {
 			p.background.converge()
 			return fmt.Errorf("nri-cpuset does not let container %s of pod %s/%s start yet: %w", c.Name, c.Namespace, c.Pod, err)

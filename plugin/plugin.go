@@ -35,7 +35,9 @@ type Options struct {
 	CgroupRoot string // --cgroup-root; empty: cgroups are never written directly
 	StateDir   string // --state-dir; empty: nothing is remembered
 	Listen     string // --listen; empty: nothing is served
-	Version    string
+	// PodResources is the kubelet's PodResources socket, --podresources-socket; empty: it is not asked.
+	PodResources string
+	Version      string
 
 	Log *logrus.Logger
 	Now func() time.Time // the clock; nil for the real one
@@ -60,9 +62,9 @@ type Plugin struct {
 	node       *state.Node
 	changer    *changer
 	runtime    runtimeCaller // nil while not connected, or where calling the runtime is not safe
-	devices    devices
 	background *background
 
+	devices      devices
 	refusals     refusals
 	inForce      atomic.Pointer[config.Config]
 	configError  atomic.Pointer[string]
@@ -85,7 +87,7 @@ func New(machine *topology.Machine, cfg *config.Config, file *state.File, loaded
 	p := &Plugin{
 		options: o, log: o.Log.WithField("node", o.NodeName), metrics: newMetrics(o.Version), started: o.Now(),
 		lock: make(chan struct{}, 1), config: cfg, machine: machine, background: newBackground(),
-		devices: devices{sysfs: o.Sysfs},
+		devices: devices{sysfs: o.Sysfs, kubelet: podResources{socket: o.PodResources}, log: o.Log.WithField("node", o.NodeName)},
 	}
 	var groups *cgroups
 	if o.CgroupRoot != "" {

@@ -28,9 +28,11 @@ const (
 // read from it, so that nothing is to be had by forging one.
 type assignment struct {
 	Placement allocator.Placement `json:"placement"`
-	// The CFS quota as the kubelet set it: the runtime shows it as we adjusted it.
-	Quota  int64  `json:"quota,omitempty"`
-	Period uint64 `json:"period,omitempty"`
+	// The CFS quotas of container and pod as the kubelet set them: they show as we adjusted them.
+	Quota     int64  `json:"quota,omitempty"`
+	Period    uint64 `json:"period,omitempty"`
+	PodQuota  int64  `json:"podQuota,omitempty"`
+	PodPeriod uint64 `json:"podPeriod,omitempty"`
 }
 
 // containerOf makes the books' container of what the runtime shows of one that is about to be created, or runs unseen by us.
@@ -183,6 +185,7 @@ func foundOf(pod *api.PodSandbox, ctr *api.Container) (state.Found, error) {
 		return f, fmt.Errorf("annotation %s: %w", assignmentAnnotation, err)
 	}
 	f.Placement = a.Placement
+	f.PodQuota, f.PodPeriod = a.PodQuota, a.PodPeriod
 	f.Demand = demandOf(pod, ctr.GetLinux().GetResources(), a)
 	return f, nil
 }

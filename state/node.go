@@ -293,7 +293,7 @@ func (n *Node) sharedIsUsed(key Key) bool {
 	return false
 }
 
-// book replaces what c's key holds by p, and takes over what p uses of exited containers of the pod.
+// book gives p to c, in place of what its key holds, and takes over what p uses of exited containers of the pod.
 func (n *Node) book(c *Container, p allocator.Placement) {
 	if old := n.containers[c.Key]; old != nil {
 		n.forget(old)
@@ -307,8 +307,8 @@ func (n *Node) book(c *Container, p allocator.Placement) {
 		e.encoded = nil
 		n.usage.Take(e.Placement)
 	}
+	c.Placement = p
 	booked := *c
-	booked.Placement = p
 	n.enter(&booked)
 	if in := n.pods[c.PodUID]; in.affinity == nil && c.Demand.Guaranteed {
 		in.affinity = &booked.Placement.Affinity

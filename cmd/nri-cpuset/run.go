@@ -27,6 +27,8 @@ func runCommand(args []string, stdout, stderr io.Writer) int {
 	flags.StringVar(&o.CgroupRoot, "cgroup-root", "/sys/fs/cgroup", "`DIR` where cgroups are mounted; \"\" never writes them directly, only through the runtime")
 	flags.StringVar(&o.StateDir, "state-dir", "/run/nri-cpuset", "`DIR` for the state file; it must not outlive the boot")
 	flags.StringVar(&o.Listen, "listen", "127.0.0.1:9178", "`ADDR` that serves /metrics /healthz /readyz /api/v1/state and the status page at /; \"\" for none")
+	flags.StringVar(&o.PodResources, "podresources-socket", "/var/lib/kubelet/pod-resources/kubelet.sock",
+		"the kubelet's PodResources socket, a `PATH`, asked for the devices of a container where it is mounted; \"\" never asks")
 	flags.StringVar(&level, "log-level", "info", "`LEVEL` of the log: error, warn, info or debug")
 	flags.StringVar(&format, "log-format", "text", "`FORMAT` of the log: text or json")
 	if status, stop := parseFlags(flags, args, stdout, stderr, runHelp); stop {

@@ -1,0 +1,199 @@
+package web
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"nri-cpuset/topology"
+	"nri-cpuset/topology/cpuset"
+)
+
+// group is a box in the picture of the machine: a package, a NUMA node or a last-level cache, and what is in it.
+type group struct {
+	Kind   string // package, node or cache: the outermost, where it stands for several
+	Titles []string
+	Groups []group
+	Cores  []core
+
+	Across  int // how many cores stand side by side in it, or in each of its groups
+	Columns int // how many of its groups stand side by side; 0: as many as there is room for
+}
+
+// core is one core, drawn as a column of its threads.
+type core struct {
+	Threads []thread
+	Height  int
+}
+
+const (
+	threadHeight = 18
+	threadPitch  = threadHeight + 1
+)
+
+// level is one way to divide the machine.
+type level struct {
+	kind  string
+	sets  []cpuset.Set
+	title func(i int) string
+}
+
+// layout draws a machine as boxes in boxes: packages > NUMA nodes > last-level caches > cores, but for a machine on which a node holds
+// several packages, say; there the larger is outside. A set that crosses another's border is drawn in parts.
+func layout(m *topology.Machine, draw func(cpu int) thread) []group {
+	levels := []level{packageLevel(m), nodeLevel(m), cacheLevel(m)}
+	for range levels {
+		for i := 1; i < len(levels); i++ {
+			if levels[i].encloses(&levels[i-1]) && !levels[i-1].encloses(&levels[i]) {
+				levels[i-1], levels[i] = levels[i], levels[i-1]
+			}
+		}
+	}
+	p := picture{machine: m, draw: draw}
+	return append(p.divide(m.Online, levels).Groups, memoryOnly(m)...)
+}
+
+func packageLevel(m *topology.Machine) level {
+	l := level{kind: "package", title: func(i int) string { return "package " + strconv.Itoa(i) }}
+	for i := range m.Packages {
+		l.sets = append(l.sets, m.Packages[i].CPUs)
+	}
+	return l
+}
+
+func nodeLevel(m *topology.Machine) level {
+	l := level{kind: "node", title: func(i int) string { return nodeTitle(&m.Nodes[i]) }}
+	for i := range m.Nodes {
+		l.sets = append(l.sets, m.Nodes[i].CPUs)
+	}
+	return l
+}
+
+func cacheLevel(m *topology.Machine) level {
+	l := level{kind: "cache", title: func(i int) string { return "LLC " + strconv.Itoa(i) }}
+	for i := range m.Caches {
+		l.sets = append(l.sets, m.Caches[i].CPUs)
+	}
+	return l
+}
+
+// memoryOnly are the NUMA nodes without CPUs.
+func memoryOnly(m *topology.Machine) []group {
+	var groups []group
+	for i := range m.Nodes {
+		if n := &m.Nodes[i]; n.CPUs.IsEmpty() {
+			groups = append(groups, group{Kind: "node", Titles: []string{nodeTitle(n), "no CPUs"}})
+		}
+	}
+	return groups
+}
+
+func nodeTitle(n *topology.Node) string {
+	title := fmt.Sprintf("NUMA node %d · %s", n.ID, amount(n.MemoryKiB))
+	for _, kib := range sortedKeys(n.HugePages) {
+		if count := n.HugePages[kib]; count > 0 {
+			title += fmt.Sprintf(" · %d × %s", count, amount(kib))
+		}
+	}
+	return title
+}
+
+// encloses tells whether each set of inner is within one of l's.
+func (l *level) encloses(inner *level) bool {
+	return !slices.ContainsFunc(inner.sets, func(in cpuset.Set) bool {
+		return !slices.ContainsFunc(l.sets, in.IsSubsetOf)
+	})
+}
+
+type picture struct {
+	machine *topology.Machine
+	draw    func(cpu int) thread
+}
+
+// divide draws some CPUs, divided by the first level, and what comes of it by the next. Where a level leaves them in one piece, the box is
+// not drawn twice: it is that of the level above.
+func (p *picture) divide(cpus cpuset.Set, levels []level) group {
+	if len(levels) == 0 {
+		cores := p.cores(cpus)
+		return group{Cores: cores, Across: across(len(cores), 16)}
+	}
+	l := &levels[0]
+	var parts []group
+	rest := cpus
+	for i, set := range l.sets {
+		part := set.Intersect(cpus)
+		if part.IsEmpty() {
+			continue
+		}
+		rest = rest.Difference(part)
+		g := p.divide(part, levels[1:])
+		title := l.title(i)
+		if !part.Equal(set) {
+			title += " (part)"
+		}
+		g.Kind, g.Titles = l.kind, append([]string{title}, g.Titles...)
+		parts = append(parts, g)
+	}
+	if len(parts) == 0 {
+		return p.divide(rest, levels[1:])
+	}
+	if !rest.IsEmpty() {
+		g := p.divide(rest, levels[1:])
+		g.Kind, g.Titles = l.kind, append([]string{"no " + l.kind}, g.Titles...)
+		parts = append(parts, g)
+	}
+	outermost := len(levels) == 3
+	if len(parts) == 1 && !outermost {
+		return parts[0]
+	}
+	g := group{Groups: parts}
+	if innermost := len(levels) == 1; innermost {
+		for i := range parts {
+			g.Across = max(g.Across, parts[i].Across)
+		}
+		g.Columns = across(len(parts), max(1, 32/g.Across))
+	}
+	return g
+}
+
+// cores draws cores, by their lowest CPU.
+func (p *picture) cores(cpus cpuset.Set) []core {
+	var cores []core
+	for rest := cpus; !rest.IsEmpty(); {
+		cpu, _ := p.machine.CPU(rest.First())
+		threads := p.machine.Cores[cpu.Core].CPUs
+		rest = rest.Difference(threads)
+		c := core{Height: threads.Len() * threadPitch}
+		for id := range threads.All() {
+			t := p.draw(id)
+			t.Y = len(c.Threads) * threadPitch
+			c.Threads = append(c.Threads, t)
+		}
+		cores = append(cores, c)
+	}
+	return cores
+}
+
+// across returns how many of n equal things stand side by side so that they fill a rectangle that is wider than high, and not wider than most.
+func across(n, most int) int {
+	if n <= min(most, 8) && n != 4 {
+		return n
+	}
+	for columns := int(math.Ceil(1.3 * math.Sqrt(float64(n)))); columns <= min(n, most); columns++ {
+		if n%columns == 0 {
+			return columns
+		}
+	}
+	return min(n, most, 8)
+}
+
+// amount writes an amount of memory in the largest unit of which it is at least one.
+func amount(kib uint64) string {
+	value, units := float64(kib), []string{"KiB", "MiB", "GiB", "TiB", "PiB"}
+	for value >= 1024 && len(units) > 1 {
+		value, units = value/1024, units[1:]
+	}
+	return strings.TrimSuffix(strconv.FormatFloat(value, 'f', 1, 64), ".0") + " " + units[0]
+}
