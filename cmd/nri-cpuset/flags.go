@@ -4,9 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 
 	"github.com/spf13/pflag"
+	"golang.org/x/sys/unix"
 )
 
 // parseFlags parses a command's flags. stop says that the command ends here with that status: help was asked for, or a flag is wrong. No
@@ -33,4 +35,14 @@ func parseFlags(flags *pflag.FlagSet, args []string, stdout, stderr io.Writer, h
 func fail(stderr io.Writer, command string, err error) int {
 	fmt.Fprintf(stderr, "nri-cpuset %s: %s\n", command, strings.ReplaceAll(err.Error(), "\n", "; "))
 	return exitError
+}
+
+// isTerminal tells whether w is a terminal that wants colour (https://no-color.org).
+func isTerminal(w io.Writer) bool {
+	file, ok := w.(*os.File)
+	if !ok || os.Getenv("NO_COLOR") != "" {
+		return false
+	}
+	_, err := unix.IoctlGetTermios(int(file.Fd()), unix.TCGETS) //nolint:gosec // a descriptor fits an int
+	return err == nil
 }

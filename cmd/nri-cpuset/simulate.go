@@ -97,10 +97,12 @@ func (f *simulateFlags) run(ctx context.Context, stdout io.Writer) (agree bool, 
 
 func (f *simulateFlags) runScenario(ctx context.Context, s *simulate.Scenario, machine *topology.Machine, stdout io.Writer) (differs bool, err error) {
 	var each func(int, *simulate.Simulation, *simulate.Outcome)
-	text := simulate.NewText(stdout, machine)
+	text := simulate.NewText(stdout, machine, isTerminal(stdout))
 	if f.output == "text" && !f.verify {
 		text.Scenario(s)
-		each = func(step int, sim *simulate.Simulation, o *simulate.Outcome) { text.Step(&s.Steps[step], sim, o) }
+		each = func(step int, sim *simulate.Simulation, o *simulate.Outcome) {
+			text.Step(step+1, &s.Steps[step], sim, o)
+		}
 	}
 	result, err := simulate.Run(ctx, s, machine, each)
 	if err != nil {
@@ -110,7 +112,7 @@ func (f *simulateFlags) runScenario(ctx context.Context, s *simulate.Scenario, m
 		return false, json.NewEncoder(stdout).Encode(result)
 	}
 	if !f.verify {
-		return false, nil
+		return false, text.Err()
 	}
 	for i := range result.Steps {
 		for _, line := range result.Steps[i].Differences(s.Steps[i].Expect) {

@@ -6,8 +6,11 @@
 package kubepod
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"maps"
+	"slices"
 
 	"k8s.io/apimachinery/pkg/api/resource"
 )
@@ -127,6 +130,31 @@ func (c *Container) Request(name string) resource.Quantity {
 		return q
 	}
 	return c.Limits[name]
+}
+
+// ResourceNames returns the names of what the container requests or limits, CPU and memory first.
+func (c *Container) ResourceNames() []string {
+	names := slices.Collect(maps.Keys(c.Limits))
+	for name := range c.Requests {
+		if _, given := c.Limits[name]; !given {
+			names = append(names, name)
+		}
+	}
+	slices.SortFunc(names, func(a, b string) int {
+		return cmp.Or(cmp.Compare(resourceOrder(a), resourceOrder(b)), cmp.Compare(a, b))
+	})
+	return names
+}
+
+func resourceOrder(name string) int {
+	switch name {
+	case resourceCPU:
+		return 0
+	case resourceMemory:
+		return 1
+	default:
+		return 2
+	}
 }
 
 // QoS returns the pod's class, told by the CPU and memory of all its containers (k8s.io/kubernetes/pkg/apis/core/v1/helper/qos).

@@ -2,6 +2,7 @@ package web
 
 import (
 	"fmt"
+	"maps"
 	"math"
 	"slices"
 	"strconv"
@@ -21,6 +22,9 @@ type group struct {
 	Across  int // how many cores stand side by side in it, or in each of its groups
 	Columns int // how many of its groups stand side by side; 0: as many as there is room for
 }
+
+// Label names the group for those who do not see it.
+func (g *group) Label() string { return strings.Join(g.Titles, ", ") }
 
 // core is one core, drawn as a column of its threads.
 type core struct {
@@ -92,7 +96,7 @@ func memoryOnly(m *topology.Machine) []group {
 
 func nodeTitle(n *topology.Node) string {
 	title := fmt.Sprintf("NUMA node %d · %s", n.ID, amount(n.MemoryKiB))
-	for _, kib := range sortedKeys(n.HugePages) {
+	for _, kib := range slices.Sorted(maps.Keys(n.HugePages)) {
 		if count := n.HugePages[kib]; count > 0 {
 			title += fmt.Sprintf(" · %d × %s", count, amount(kib))
 		}
@@ -117,7 +121,7 @@ type picture struct {
 func (p *picture) divide(cpus cpuset.Set, levels []level) group {
 	if len(levels) == 0 {
 		cores := p.cores(cpus)
-		return group{Cores: cores, Across: across(len(cores), 16)}
+		return group{Cores: cores, Across: coresAcross(len(cores))}
 	}
 	l := &levels[0]
 	var parts []group
@@ -153,7 +157,7 @@ func (p *picture) divide(cpus cpuset.Set, levels []level) group {
 		for i := range parts {
 			g.Across = max(g.Across, parts[i].Across)
 		}
-		g.Columns = across(len(parts), max(1, 32/g.Across))
+		g.Columns = groupsAcross(len(parts), g.Across)
 	}
 	return g
 }
@@ -176,12 +180,28 @@ func (p *picture) cores(cpus cpuset.Set) []core {
 	return cores
 }
 
-// across returns how many of n equal things stand side by side so that they fill a rectangle that is wider than high, and not wider than most.
-func across(n, most int) int {
-	if n <= min(most, 8) && n != 4 {
+// coresAcross returns how many of n cores stand side by side.
+func coresAcross(n int) int {
+	if n <= 8 {
 		return n
 	}
-	for columns := int(math.Ceil(1.3 * math.Sqrt(float64(n)))); columns <= min(n, most); columns++ {
+	return across(n, 1.3, 16)
+}
+
+// maxCoresAcross is how many cores fit side by side on a page, in whatever boxes they are.
+const maxCoresAcross = 32
+
+// groupsAcross returns how many of n boxes stand side by side that are some cores wide each.
+func groupsAcross(n, cores int) int {
+	if n*cores <= maxCoresAcross/2 {
+		return n
+	}
+	return across(n, 1, max(1, maxCoresAcross/cores))
+}
+
+// across returns how many of n equal things stand side by side so that they fill a rectangle, wider than high by the ratio or a little more.
+func across(n int, ratio float64, most int) int {
+	for columns := int(math.Ceil(ratio * math.Sqrt(float64(n)))); columns <= min(n, most); columns++ {
 		if n%columns == 0 {
 			return columns
 		}
@@ -189,11 +209,17 @@ func across(n, most int) int {
 	return min(n, most, 8)
 }
 
-// amount writes an amount of memory in the largest unit of which it is at least one.
+// amount writes an amount of memory.
 func amount(kib uint64) string {
-	value, units := float64(kib), []string{"KiB", "MiB", "GiB", "TiB", "PiB"}
-	for value >= 1024 && len(units) > 1 {
-		value, units = value/1024, units[1:]
+	const mib, gib = 1 << 10, 1 << 20
+	switch {
+	case kib >= gib && kib%gib == 0:
+		return fmt.Sprintf("%d GiB", kib/gib)
+	case kib >= gib:
+		return fmt.Sprintf("%.1f GiB", float64(kib)/gib)
+	case kib >= mib:
+		return fmt.Sprintf("%d MiB", kib/mib)
+	default:
+		return fmt.Sprintf("%d KiB", kib)
 	}
-	return strings.TrimSuffix(strconv.FormatFloat(value, 'f', 1, 64), ".0") + " " + units[0]
 }
