@@ -30,6 +30,7 @@ type metrics struct {
 	stateFiles    prometheus.Counter
 	updates       *prometheus.CounterVec
 	updateSeconds prometheus.Histogram
+	conflicts     prometheus.Gauge
 }
 
 // Buckets from a fast decision to the runtime's limit.
@@ -69,13 +70,16 @@ func newMetrics(version string) *metrics {
 			Name: "nri_cpuset_runtime_update_duration_seconds", Help: "Time of one call to the runtime that changes a few containers.",
 			Buckets: prometheus.ExponentialBuckets(.001, 4, 8),
 		}),
+		conflicts: prometheus.NewGauge(prometheus.GaugeOpts{
+			Name: "nri_cpuset_kubelet_conflict", Help: "1 while the kubelet's own managers pin containers and we leave it to them.",
+		}),
 	}
 	info := prometheus.NewGauge(prometheus.GaugeOpts{
 		Name: "nri_cpuset_build_info", Help: "1, with the version as a label.", ConstLabels: prometheus.Labels{"version": version},
 	})
 	info.Set(1)
 	m.registry.MustRegister(info, m.requests, m.errors, m.refusals, m.handlers, m.failures, m.panics, m.drifts, m.audits, m.moves, m.reloads,
-		m.connections, m.stateFiles, m.updates, m.updateSeconds,
+		m.connections, m.stateFiles, m.updates, m.updateSeconds, m.conflicts,
 		collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	return m
 }
@@ -129,6 +133,14 @@ func (m *metrics) reloadFailed()     { m.reloads.WithLabelValues("failed").Inc()
 func (m *metrics) connected()        { m.connections.WithLabelValues("made").Inc() }
 func (m *metrics) disconnected()     { m.connections.WithLabelValues("lost").Inc() }
 func (m *metrics) stateFile()        { m.stateFiles.Inc() }
+
+func (m *metrics) conflict(is bool) {
+	if is {
+		m.conflicts.Set(1)
+	} else {
+		m.conflicts.Set(0)
+	}
+}
 
 // bookCollector reads gauges from the books.
 type bookCollector struct{ node *state.Node }

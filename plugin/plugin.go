@@ -37,7 +37,9 @@ type Options struct {
 	Listen     string // --listen; empty: nothing is served
 	// PodResources is the kubelet's PodResources socket, --podresources-socket; empty: it is not asked.
 	PodResources string
-	Version      string
+	// KubeletRoot is the kubelet's root directory, --kubelet-root-dir; empty: its managers are not looked for.
+	KubeletRoot string
+	Version     string
 
 	Log *logrus.Logger
 	Now func() time.Time // the clock; nil for the real one
@@ -59,6 +61,7 @@ type Plugin struct {
 	// Guarded by lock.
 	config     *config.Config
 	machine    *topology.Machine
+	kubelet    kubeletManagers
 	node       *state.Node
 	changer    *changer
 	runtime    runtimeCaller // nil while not connected, or where calling the runtime is not safe
@@ -68,6 +71,7 @@ type Plugin struct {
 	refusals     refusals
 	inForce      atomic.Pointer[config.Config]
 	configError  atomic.Pointer[string]
+	conflict     atomic.Pointer[string] // with the kubelet's own managers
 	connected    atomic.Pointer[runtimeInfo]
 	synchronized atomic.Bool
 }
@@ -80,13 +84,17 @@ func New(machine *topology.Machine, cfg *config.Config, file *state.File, loaded
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	rules, err := rulesOf(cfg, machine)
+	kubelet, err := readKubelet(o.KubeletRoot)
+	if err != nil {
+		o.Log.WithError(err).Warn("whether the kubelet pins containers itself cannot be told")
+	}
+	rules, conflict, err := rulesOf(cfg, machine, kubelet)
 	if err != nil {
 		return nil, err
 	}
 	p := &Plugin{
 		options: o, log: o.Log.WithField("node", o.NodeName), metrics: newMetrics(o.Version), started: o.Now(),
-		lock: make(chan struct{}, 1), config: cfg, machine: machine, background: newBackground(),
+		lock: make(chan struct{}, 1), config: cfg, machine: machine, kubelet: kubelet, background: newBackground(),
 		devices: devices{sysfs: o.Sysfs, kubelet: podResources{socket: o.PodResources}, log: o.Log.WithField("node", o.NodeName)},
 	}
 	var groups *cgroups
@@ -100,6 +108,7 @@ func New(machine *topology.Machine, cfg *config.Config, file *state.File, loaded
 	p.changer = newChanger(p.node, groups, p.metrics, p.log)
 	p.metrics.follow(p.node)
 	p.inForce.Store(cfg)
+	p.conflictNoted(conflict)
 	return p, nil
 }
 
@@ -134,22 +143,36 @@ func Open(o Options) (*Plugin, error) {
 	return p, nil
 }
 
-// rulesOf puts a configuration and a machine together.
-func rulesOf(cfg *config.Config, machine *topology.Machine) (state.Rules, error) {
+// rulesOf puts a configuration and a machine together, and says what of it is left to the kubelet.
+func rulesOf(cfg *config.Config, machine *topology.Machine, kubelet kubeletManagers) (rules state.Rules, conflict string, err error) {
 	policy, err := cfg.Policy()
 	if err != nil {
-		return state.Rules{}, err
+		return state.Rules{}, "", err
 	}
+	if _, err := allocator.New(machine, policy); err != nil { // before anything is taken out of it
+		return state.Rules{}, "", err
+	}
+	conflict = kubelet.yield(&policy)
 	a, err := allocator.New(machine, policy)
 	if err != nil {
-		return state.Rules{}, err
+		return state.Rules{}, "", err
 	}
 	return state.Rules{
 		Allocator:   a,
 		ByContainer: cfg.ExclusiveScope == config.ExclusiveScopeContainer,
 		Ignores:     cfg.Ignores,
 		LiftQuota:   cfg.DisableCPUQuotaWithExclusiveCPUs,
-	}, nil
+	}, conflict, nil
+}
+
+// conflictNoted says that part of the policy is left to the kubelet; "" for none of it.
+func (p *Plugin) conflictNoted(conflict string) {
+	if conflict == "" {
+		p.conflict.Store(nil)
+	} else if old := p.conflict.Swap(&conflict); old == nil || *old != conflict {
+		p.log.Error(conflict)
+	}
+	p.metrics.conflict(conflict != "")
 }
 
 // bootID is the kernel's name for this boot.

@@ -2,6 +2,7 @@ package plugin
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"time"
 
@@ -55,13 +56,17 @@ func (p *Plugin) watch(ctx context.Context) error {
 // reload reads the configuration and puts it in force if it has changed. One that is wrong changes nothing.
 func (p *Plugin) reload(ctx context.Context) {
 	cfg, err := config.Load(p.options.ConfigFile, p.options.NodeName)
+	kubelet, kubeletErr := readKubelet(p.options.KubeletRoot)
 	p.locked(ctx, func() {
-		if err == nil && cfg.String() == p.config.String() {
-			p.configured(nil)
-			return
+		if kubeletErr != nil {
+			kubelet = p.kubelet
 		}
-		if err == nil {
-			err = p.reconfigure(cfg, p.machine, "the configuration has changed")
+		if err != nil {
+			cfg = p.config
+		}
+		if kubelet != p.kubelet || cfg.String() != p.config.String() {
+			p.kubelet = kubelet
+			err = errors.Join(err, p.reconfigure(cfg, p.machine, "the configuration has changed"))
 		}
 		p.configured(err)
 	})
@@ -106,11 +111,12 @@ func (p *Plugin) lookAtOnline(ctx context.Context) {
 
 // reconfigure puts a configuration and a machine in force, and moves what has to move.
 func (p *Plugin) reconfigure(cfg *config.Config, machine *topology.Machine, why string) error {
-	rules, err := rulesOf(cfg, machine)
+	rules, conflict, err := rulesOf(cfg, machine, p.kubelet)
 	if err != nil {
 		return err
 	}
 	p.config, p.machine = cfg, machine
+	p.conflictNoted(conflict)
 	p.inForce.Store(cfg)
 	p.rebuilt(why, p.node.Reconfigure(rules))
 	p.metrics.reloaded()

@@ -29,6 +29,8 @@ func runCommand(args []string, stdout, stderr io.Writer) int {
 	flags.StringVar(&o.Listen, "listen", "127.0.0.1:9178", "`ADDR` that serves /metrics /healthz /readyz /api/v1/state and the status page at /; \"\" for none")
 	flags.StringVar(&o.PodResources, "podresources-socket", "/var/lib/kubelet/pod-resources/kubelet.sock",
 		"the kubelet's PodResources socket, a `PATH`, asked for the devices of a container where it is mounted; \"\" never asks")
+	flags.StringVar(&o.KubeletRoot, "kubelet-root-dir", "/var/lib/kubelet",
+		"the kubelet's root `DIR`, looked at for managers that pin containers too; \"\" does not look")
 	flags.StringVar(&level, "log-level", "info", "`LEVEL` of the log: error, warn, info or debug")
 	flags.StringVar(&format, "log-format", "text", "`FORMAT` of the log: text or json")
 	if status, stop := parseFlags(flags, args, stdout, stderr, runHelp); stop {
