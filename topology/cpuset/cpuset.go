@@ -71,11 +71,18 @@ func (s *Set) addRange(first, last int) {
 		copy(high, s.high)
 		s.high = high
 	}
-	for id := first; id <= last; id++ {
-		if word := id / wordBits; word < inlineWords {
-			s.low[word] |= 1 << (id % wordBits)
+	for word := first / wordBits; word <= last/wordBits; word++ {
+		mask := ^uint64(0)
+		if word == first/wordBits {
+			mask &= ^uint64(0) << (first % wordBits)
+		}
+		if word == last/wordBits {
+			mask &= ^uint64(0) >> (wordBits - 1 - last%wordBits)
+		}
+		if word < inlineWords {
+			s.low[word] |= mask
 		} else {
-			s.high[word-inlineWords] |= 1 << (id % wordBits)
+			s.high[word-inlineWords] |= mask
 		}
 	}
 }
@@ -164,9 +171,18 @@ func (s Set) Last() int {
 // All yields the numbers in s, ascending.
 func (s Set) All() iter.Seq[int] {
 	return func(yield func(int) bool) {
-		for id := s.First(); id >= 0; id = s.Next(id) {
-			if !yield(id) {
-				return
+		for i, w := range s.low {
+			for ; w != 0; w &= w - 1 {
+				if !yield(i*wordBits + bits.TrailingZeros64(w)) {
+					return
+				}
+			}
+		}
+		for i, w := range s.high {
+			for ; w != 0; w &= w - 1 {
+				if !yield((inlineWords+i)*wordBits + bits.TrailingZeros64(w)) {
+					return
+				}
 			}
 		}
 	}
@@ -184,7 +200,10 @@ func (s Set) IDs() []int {
 // Lowest returns the n lowest numbers in s, or s itself where it holds no more than n.
 func (s Set) Lowest(n int) Set {
 	var lowest Set
-	for id := s.First(); id >= 0 && n > 0; id = s.Next(id) {
+	for id := range s.All() {
+		if n <= 0 {
+			break
+		}
 		lowest.Add(id)
 		n--
 	}

@@ -101,23 +101,31 @@ func ParseMask(text string) (Set, error) {
 // String writes s in the kernel's list format, "0-3,8"; the empty set is "".
 func (s Set) String() string {
 	var b []byte
-	for first := s.First(); first >= 0; {
-		last := first
-		next := s.Next(last)
-		for next == last+1 {
-			last, next = next, s.Next(next)
+	first, last := -1, -1 // of the run that is not written yet
+	for id := range s.All() {
+		if first >= 0 && id == last+1 {
+			last = id
+			continue
 		}
-		if len(b) > 0 {
-			b = append(b, ',')
-		}
-		b = strconv.AppendInt(b, int64(first), 10)
-		if last > first {
-			b = append(b, '-')
-			b = strconv.AppendInt(b, int64(last), 10)
-		}
-		first = next
+		b = appendRun(b, first, last)
+		first, last = id, id
 	}
-	return string(b)
+	return string(appendRun(b, first, last))
+}
+
+func appendRun(b []byte, first, last int) []byte {
+	if first < 0 {
+		return b
+	}
+	if len(b) > 0 {
+		b = append(b, ',')
+	}
+	b = strconv.AppendInt(b, int64(first), 10)
+	if last > first {
+		b = append(b, '-')
+		b = strconv.AppendInt(b, int64(last), 10)
+	}
+	return b
 }
 
 // MarshalText writes s in the list format, so that JSON and YAML show it as the kernel does.
