@@ -10,17 +10,18 @@ package main
 import (
 	"bytes"
 	"fmt"
+	"io/fs"
 	"log"
 	"net"
 	"net/http"
 	"os"
-	"path/filepath"
 	"strings"
 	"time"
 
 	openapi "github.com/google/gnostic-models/openapiv2"
 	"google.golang.org/protobuf/proto"
 	"k8s.io/kubectl/pkg/cmd"
+	"k8s.io/kubectl/pkg/cmd/util"
 )
 
 func main() {
@@ -28,13 +29,13 @@ func main() {
 	if len(os.Args) < 3 {
 		log.Fatal("usage: dryrun KUBERNETES-SOURCE FILE...")
 	}
-	if err := run(os.Args[1], os.Args[2:]); err != nil {
+	if err := run(os.DirFS(os.Args[1]), os.Args[2:]); err != nil {
 		log.Fatal(err)
 	}
 }
 
-func run(source string, files []string) error {
-	schema, err := readSchema(filepath.Join(source, "api", "openapi-spec", "swagger.json"))
+func run(source fs.FS, files []string) error {
+	server, err := standIn(source)
 	if err != nil {
 		return err
 	}
@@ -42,53 +43,62 @@ func run(source string, files []string) error {
 	if err != nil {
 		return err
 	}
-	server := &http.Server{Handler: handler(filepath.Join(source, "api", "discovery"), schema), ReadHeaderTimeout: time.Second}
-	go server.Serve(listener) // it ends with the process
+	go func() { log.Fatal(server.Serve(listener)) }()
 
-	home, err := os.MkdirTemp("", "dryrun-")
+	cache, err := os.MkdirTemp("", "dryrun-")
 	if err != nil {
 		return err
 	}
-	defer os.RemoveAll(home)
-	args := []string{
-		"apply", "--dry-run=client", "--validate=strict",
-		"--server=http://" + listener.Addr().String(), "--cache-dir=" + home, "--kubeconfig=" + os.DevNull,
-	}
+	clean := func() { _ = os.RemoveAll(cache) }
+	defer clean()
+	util.BehaviorOnFatal(func(message string, code int) {
+		clean()
+		fmt.Fprintln(os.Stderr, strings.TrimSuffix(message, "\n"))
+		os.Exit(code)
+	})
+
+	apply := []string{"kubectl", "apply", "--dry-run=client", "--validate=strict"}
 	for _, file := range files {
-		args = append(args, "--filename="+file)
+		apply = append(apply, "--filename="+file)
 	}
-	os.Args = append([]string{"kubectl"}, args...)
-	fmt.Println("kubectl apply --dry-run=client --validate=strict", strings.Join(files, " "))
-	return cmd.NewDefaultKubectlCommand().Execute() // an error ends the process with kubectl's own words
+	fmt.Println(strings.Join(apply, " "))
+	os.Args = append(apply, "--server=http://"+listener.Addr().String(), "--kubeconfig="+os.DevNull, "--cache-dir="+cache)
+	return cmd.NewDefaultKubectlCommand().Execute()
 }
 
-// readSchema reads the OpenAPI document as kubectl asks for it, without the server's offer to check fields.
-func readSchema(path string) ([]byte, error) {
-	text, err := os.ReadFile(path)
+// standIn serves the OpenAPI document, and /api, /apis/apps/v1 and the like from files named api.json and apis__apps__v1.json. All else is
+// not there, objects above all.
+func standIn(source fs.FS) (*http.Server, error) {
+	schema, err := openAPI(source)
+	if err != nil {
+		return nil, err
+	}
+	discovery, err := fs.Sub(source, "api/discovery")
+	if err != nil {
+		return nil, err
+	}
+	files := http.FileServerFS(discovery)
+	mux := http.NewServeMux()
+	mux.HandleFunc("/openapi/v2", func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf")
+		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(schema))
+	})
+	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
+		r.URL.Path = "/" + strings.ReplaceAll(strings.Trim(r.URL.Path, "/"), "/", "__") + ".json"
+		files.ServeHTTP(w, r)
+	})
+	return &http.Server{Handler: mux, ReadHeaderTimeout: time.Second}, nil
+}
+
+// openAPI returns the OpenAPI document in the form that kubectl asks for, without the server's offer to check fields.
+func openAPI(source fs.FS) ([]byte, error) {
+	text, err := fs.ReadFile(source, "api/openapi-spec/swagger.json")
 	if err != nil {
 		return nil, err
 	}
 	document, err := openapi.ParseDocument(bytes.ReplaceAll(text, []byte(`"name": "fieldValidation"`), []byte(`"name": "notFieldValidation"`)))
 	if err != nil {
-		return nil, fmt.Errorf("%s: %w", path, err)
+		return nil, err
 	}
 	return proto.Marshal(document)
-}
-
-// handler serves /api, /apis/apps/v1 and the like from files named api.json and apis__apps__v1.json.
-func handler(discovery string, schema []byte) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/openapi/v2" {
-			w.Header().Set("Content-Type", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf")
-			_, _ = w.Write(schema)
-			return
-		}
-		text, err := os.ReadFile(filepath.Join(discovery, strings.ReplaceAll(strings.Trim(r.URL.Path, "/"), "/", "__")+".json"))
-		if err != nil {
-			http.NotFound(w, r) // no such kind, or no such object
-			return
-		}
-		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(text)
-	})
 }
