@@ -4,22 +4,41 @@ import (
 	"nri-cpuset/topology/cpuset"
 )
 
-// placeCPUs decides which exclusive CPUs a container gets.
-func (a *Allocator) placeCPUs(u *Usage, r *Request) (cpuset.Set, error) {
+// placeCPUs decides which exclusive CPUs a container gets: those on the nodes that the topology manager chose first.
+func (a *Allocator) placeCPUs(u *Usage, r *Request, affinity nodeMask) (cpuset.Set, error) {
 	n := r.CPUs
-	free := a.assignable.Difference(u.exclusive).Union(r.Reusable.CPUs)
+	free := a.freeFor(u, r)
 	if err := a.checkCores(free, n); err != nil {
 		return cpuset.Set{}, err
 	}
 	if n > free.Len() {
 		return cpuset.Set{}, a.refuse(UnexpectedAdmissionError, "%d CPUs asked, %d free (%s)", n, free.Len(), a.byNode(free))
 	}
-	cpus := a.pick(free, n)
+	var cpus cpuset.Set
+	for _, tier := range []cpuset.Set{free.Intersect(a.aligned(affinity)), free} {
+		here := tier.Difference(cpus)
+		cpus = cpus.Union(a.pick(here, min(n-cpus.Len(), here.Len())))
+	}
 	if shared := a.Shared(u); r.KeepShared && shared.Overlaps(cpus) && shared.IsSubsetOf(cpus) {
 		return cpuset.Set{}, a.refuse(UnexpectedAdmissionError,
 			"%d CPUs asked, which would leave none to the containers of the shared pool (%s): reserve CPUs that stay in it", n, shared)
 	}
 	return cpus, nil
+}
+
+// aligned returns the CPUs of the nodes in m or, under align-by-socket, of the packages that these nodes are on.
+func (a *Allocator) aligned(m nodeMask) cpuset.Set {
+	cpus := a.cpusOn(m)
+	if !a.policy.Options.AlignBySocket {
+		return cpus
+	}
+	var packages cpuset.Set
+	for i := range a.machine.Packages {
+		if a.machine.Packages[i].CPUs.Overlaps(cpus) {
+			packages = packages.Union(a.machine.Packages[i].CPUs)
+		}
+	}
+	return packages
 }
 
 // checkCores is full-pcpus-only: nobody shares a core with anybody else, the system included.

@@ -39,3 +39,11 @@ func (a *Allocator) byNode(cpus cpuset.Set) string {
 	}
 	return b.String()
 }
+
+func (a *Allocator) refuseMemory(u *Usage, needs []memoryNeed, why string) error {
+	return a.refuse(UnexpectedAdmissionError, "%v asked, %s", needs, why)
+}
+
+func (a *Allocator) refuseAlignment(u *Usage, r *Request, asked *Amount, all []hints) error {
+	return a.refuse(TopologyAffinityError, "%d CPUs asked", asked.CPUs)
+}

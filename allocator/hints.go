@@ -1,0 +1,133 @@
+package allocator
+
+import (
+	"slices"
+
+	"nri-cpuset/topology/cpuset"
+)
+
+// hints are what one resource says of the NUMA nodes that it can come from. The kubelet lists every mask that fits; here the list is described
+// instead: a mask fits if it is one of exact, or if it is made of nodes of the universe, has all of must and no fewer nodes than least, and
+// its nodes together have what is needed.
+type hints struct {
+	opinion  bool // false: the resource can come from anywhere
+	universe nodeMask
+	must     nodeMask
+	least    int
+	needs    []need
+	exact    []nodeMask
+
+	preferred int         // a mask of this size is preferred
+	sockets   *socketRule // align-by-socket: what else is; or nil
+	times     int         // how many resources say the very same
+}
+
+// socketRule prefers masks that span just so many packages.
+type socketRule struct {
+	span     func(nodeMask) int
+	packages int
+}
+
+func (h *hints) fits(m nodeMask) bool {
+	return slices.Contains(h.exact, m) || h.fitsOpen(m)
+}
+
+func (h *hints) fitsOpen(m nodeMask) bool {
+	if !h.universe.contains(m) || !m.contains(h.must) || m.size() < h.least {
+		return false
+	}
+	for _, n := range h.needs {
+		var sum uint64
+		for i := range m.nodes() {
+			sum += n.at[i]
+		}
+		if sum < n.amount {
+			return false
+		}
+	}
+	return true
+}
+
+// isEmpty tells whether no mask fits. The universe fits if anything made of it does.
+func (h *hints) isEmpty() bool { return len(h.exact) == 0 && !h.fitsOpen(h.universe) }
+
+func (h *hints) prefers(m nodeMask) bool {
+	return m.size() == h.preferred || h.sockets != nil && h.sockets.span(m) == h.sockets.packages
+}
+
+// narrowest returns the smallest mask that fits, contains the given one and has first to last nodes; of equal sizes the smaller integer.
+func (h *hints) narrowest(first, last int, with nodeMask) (nodeMask, bool) {
+	s := search{universe: h.universe, must: h.must | with, needs: h.needs}
+	best, found := s.narrowest(max(first, h.least, 1), last)
+	for _, m := range h.exact {
+		if size := m.size(); size < first || size > last || !m.contains(with) {
+			continue
+		}
+		if !found || narrower(m, best) {
+			best, found = m, true
+		}
+	}
+	return best, found
+}
+
+// narrower is the kubelet's order of masks: by size, then by integer.
+func narrower(m, than nodeMask) bool {
+	if m.size() != than.size() {
+		return m.size() < than.size()
+	}
+	return m < than
+}
+
+// cpuHints says on which NUMA nodes n exclusive CPUs are free. Those in reusable are, and its nodes have to be in every mask.
+func (a *Allocator) cpuHints(free, reusable cpuset.Set, n int) hints {
+	if n == 0 {
+		return hints{}
+	}
+	at := make([]uint64, len(a.machine.Nodes))
+	for i := range at {
+		at[i] = uint64(a.machine.Nodes[i].CPUs.IntersectLen(free))
+	}
+	h := hints{
+		opinion:   true,
+		universe:  a.cpuNodes,
+		must:      a.nodesOf(reusable),
+		least:     1,
+		needs:     []need{{amount: uint64(n), at: at}},
+		preferred: a.fewestNodes(n),
+		times:     1,
+	}
+	if a.policy.Options.AlignBySocket {
+		h.sockets = a.socketRule(h.preferred)
+	}
+	return h
+}
+
+// fewestNodes returns how many NUMA nodes n CPUs need when nothing is taken, or how many there are if that is not enough.
+func (a *Allocator) fewestNodes(n int) int {
+	for i, total := range a.largestNodes {
+		if total >= n {
+			return i + 1
+		}
+	}
+	return len(a.largestNodes)
+}
+
+// socketRule prefers masks on as few packages as so many NUMA nodes can be on.
+func (a *Allocator) socketRule(nodes int) *socketRule {
+	perPackage := a.cpuNodes.size() / len(a.machine.Packages)
+	if perPackage == 0 {
+		return nil
+	}
+	return &socketRule{span: a.packagesSpanned, packages: (nodes + perPackage - 1) / perPackage}
+}
+
+func (a *Allocator) packagesSpanned(m nodeMask) int {
+	cpus := a.cpusOn(m)
+	n := 0
+	for i := range a.machine.Packages {
+		if a.machine.Packages[i].CPUs.Overlaps(cpus) {
+			n++
+		}
+	}
+	return n
+}
