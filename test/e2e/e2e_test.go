@@ -69,7 +69,7 @@ func start(t testing.TB, opts node.Options, flags ...string) *fixture {
 		t.Fatalf("start a node: %v", err)
 	}
 	t.Cleanup(func() { f.close(t) })
-	top, err := f.Cgroups.Read("/")
+	top, err := f.Cgroups.Read(f.Kubepods)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -43,6 +43,8 @@ type Node struct {
 	parent  string // the parent of the node's cgroups
 	nextPod int
 
+	Kubepods string // the cgroup in which all pods' are, as a path in the hierarchy
+
 	containerd process
 	conn       *grpc.ClientConn
 	runtime    cri.RuntimeServiceClient
@@ -68,7 +70,8 @@ func Start(ctx context.Context, in sandbox.Sandbox, opts Options) (n *Node, err 
 		return nil, err
 	}
 	n.parent = filepath.Join(in.Cgroup, filepath.Base(n.run))
-	if err := host.Create(filepath.Join(n.parent, "kubepods")); err != nil {
+	n.Kubepods = filepath.Join(n.parent, "kubepods")
+	if err := host.Create(n.Kubepods); err != nil {
 		return nil, err
 	}
 

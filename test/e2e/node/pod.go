@@ -103,7 +103,7 @@ type Pod struct {
 func (n *Node) RunPod(ctx context.Context, spec PodSpec) (*Pod, error) {
 	n.nextPod++
 	uid := fmt.Sprintf("%08x-0000-4000-8000-000000000000", n.nextPod)
-	parent := filepath.Join(n.parent, "kubepods")
+	parent := n.Kubepods
 	if qos := spec.qosClass(); qos != "guaranteed" {
 		parent = filepath.Join(parent, qos)
 	}
