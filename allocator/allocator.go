@@ -74,7 +74,13 @@ func (a *Allocator) Place(u *Usage, r Request) (Placement, error) {
 }
 
 // place takes n CPUs from a pool that has them, by the policy's strategy.
-func (a *Allocator) place(p *pool, n int) { run(p, a.steps, n) }
+func (a *Allocator) place(p *pool, n int) {
+	if a.policy.Options.DistributeCPUsAcrossNUMA {
+		a.distributed(p, n)
+		return
+	}
+	a.packed(p, n)
+}
 
 // Keeps tells whether a container may keep a placement that was made elsewhere: under another policy, or before a CPU went. The error
 // says what speaks against it: CPUs that are offline or reserved now, a core that would be split.

@@ -16,6 +16,7 @@ type layout struct {
 	outer     []outer
 	caches    []unit
 	cores     []unit // by lowest CPU, as in machine.Cores
+	packages  []unit
 
 	numaNodes  []cpuset.Set // the CPUs of machine.Nodes
 	nodesInUse int          // NUMA nodes with CPUs
@@ -57,6 +58,9 @@ func newLayout(m *topology.Machine) *layout {
 	}
 	for i := range m.Cores {
 		l.cores = append(l.cores, newUnit(m.Cores[i].CPUs))
+	}
+	for i := range m.Packages {
+		l.packages = append(l.packages, newUnit(m.Packages[i].CPUs))
 	}
 	l.measureCores()
 

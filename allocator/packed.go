@@ -17,9 +17,9 @@ func packedSteps(o Options) []step {
 	return append(steps, takeCores, takeCPUs)
 }
 
-// run takes n CPUs from the pool step by step. The pool has to have as many.
-func run(p *pool, steps []step, n int) {
-	for _, s := range steps {
+// packed takes n CPUs from the pool step by step. The pool has to have as many.
+func (a *Allocator) packed(p *pool, n int) {
+	for _, s := range a.steps {
 		if n == 0 {
 			return
 		}

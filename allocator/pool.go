@@ -76,6 +76,21 @@ func (p *pool) cachesByFree() []*unit {
 	return all
 }
 
+// nodesByFree returns the NUMA nodes; where packages come first, those of one package after those of another.
+func (p *pool) nodesByFree() []*unit {
+	var all []*unit
+	if !p.layout.numaFirst {
+		for _, in := range p.innerByFree() {
+			all = append(all, &in.unit)
+		}
+		return all
+	}
+	for _, o := range p.outerByFree() {
+		all = append(all, &o.unit)
+	}
+	return all
+}
+
 // packagesByFree returns the packages; where NUMA nodes come first, those of one node after those of another.
 func (p *pool) packagesByFree() []*unit {
 	var all []*unit
