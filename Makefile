@@ -7,7 +7,7 @@ IMAGE    ?= nri-cpuset:latest
 
 # against whose API the manifests are checked
 KUBERNETES := v1.36.3
-MODULES    := $(patsubst %/go.mod,%,$(wildcard go.mod tools/go.mod test/go.mod test/*/go.mod))
+MODULES    := $(dir $(wildcard go.mod tools/go.mod test/go.mod test/*/go.mod))
 LDFLAGS    := -s -w -X main.version=$(VERSION) -X main.revision=$(REVISION)
 
 .PHONY: help

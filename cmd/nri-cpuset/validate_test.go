@@ -51,7 +51,7 @@ func TestValidate(t *testing.T) {
 				"cpuManagerPolicyOptions, disableCPUQuotaWithExclusiveCPUs, exclusiveScope, ignoredPods, isolatedCPUs, kubeReserved, memoryManagerPolicy, " +
 				"reservedMemory, reservedSystemCPUs, systemReserved, topologyManagerPolicy, topologyManagerPolicyOptions, topologyManagerScope\n",
 		},
-		{name: "no machine there", text: "", args: []string{"--sysfs", "absent.json"}, wantStatus: exitError, wantErr: "nri-cpuset validate: open absent.json: no such file or directory\n"},
+		{name: "no machine there", text: "", args: []string{"--sysfs", "absent.json"}, wantStatus: exitError, wantErr: "nri-cpuset validate: opening a machine: stat absent.json: no such file or directory\n"},
 		{name: "a wrong flag", text: "", args: []string{"--sysf", "x"}, wantStatus: exitError, wantErr: "nri-cpuset validate: unknown flag: --sysf; see nri-cpuset validate --help\n"},
 		{name: "help", text: "", args: []string{"--help"}, wantOut: []string{"Usage: nri-cpuset validate [flags]\n", "Examples:\n  nri-cpuset validate --config", "--sysfs DIR"}},
 	} {
