@@ -99,7 +99,7 @@ func (p *Plugin) runBackground(ctx context.Context) {
 // called.
 func (p *Plugin) growNow() {
 	if p.changer.cgroups != nil {
-		p.changer.settle(everything)
+		p.changer.settleFiles(everything)
 	}
 }
 

@@ -53,8 +53,9 @@ func (c *cgroups) Close() error {
 // errNoCgroup is a container whose cgroup is not there (yet, or any more), or whose path we do not understand.
 var errNoCgroup = errors.New("no such cgroup")
 
-// setCPUs writes cpuset.cpus and reads back what the kernel made of it. dir is a container's cgroup as cgroupDir has it.
-func (c *cgroups) setCPUs(dir string, cpus cpuset.Set) error {
+// setCPUs writes cpuset.cpus and reads back what the kernel made of it: want, which is cpus but for what the cgroups above do not have. dir is a
+// container's cgroup as cgroupDir has it.
+func (c *cgroups) setCPUs(dir string, cpus, want cpuset.Set) error {
 	if err := write(c.cpuset, path.Join(dir, "cpuset.cpus"), cpus.String()); err != nil {
 		return err
 	}
@@ -62,10 +63,15 @@ func (c *cgroups) setCPUs(dir string, cpus cpuset.Set) error {
 	if err != nil {
 		return err
 	}
-	if !got.Equal(cpus) {
-		return fmt.Errorf("wrote %s to %s/cpuset.cpus and the kernel made %s of it", cpus, dir, got)
+	if !got.Equal(want) {
+		return fmt.Errorf("wrote %s to %s/cpuset.cpus and the kernel made %s of it, not %s", cpus, dir, got, want)
 	}
 	return nil
+}
+
+// clearCPUs takes a cgroup's own cpuset away (v2), so that it has that of the cgroup above.
+func (c *cgroups) clearCPUs(dir string) error {
+	return write(c.cpuset, path.Join(dir, "cpuset.cpus"), "\n")
 }
 
 // cpus returns the CPUs that the kernel lets the cgroup's tasks run on: cpuset.cpus.effective, on v1 cpuset.effective_cpus.

@@ -83,17 +83,17 @@ func TestSetCPUsReadsBack(t *testing.T) {
 		"kubepods/x/cpuset.cpus.effective": "0-3\n",
 	})
 	// Plain files: the kernel that would change cpuset.cpus.effective is not there, which is what a parent in the way looks like.
-	if err := c.setCPUs("kubepods/x", cpuset.MustParse("4-5")); err == nil {
+	if err := c.setCPUs("kubepods/x", cpuset.MustParse("4-5"), cpuset.MustParse("4-5")); err == nil {
 		t.Error("setCPUs reports done, and the effective set is another")
 	}
 	got, err := os.ReadFile(filepath.Join(root, "kubepods/x/cpuset.cpus"))
 	if err != nil || string(got) != "4-5" {
 		t.Errorf("cpuset.cpus = %q, %v; want 4-5", got, err)
 	}
-	if err := c.setCPUs("kubepods/x", cpuset.MustParse("0-3")); err != nil {
+	if err := c.setCPUs("kubepods/x", cpuset.MustParse("0-3"), cpuset.MustParse("0-3")); err != nil {
 		t.Errorf("setCPUs of what the kernel has: %v", err)
 	}
-	if err := c.setCPUs("kubepods/gone", cpuset.MustParse("0-3")); !errors.Is(err, errNoCgroup) {
+	if err := c.setCPUs("kubepods/gone", cpuset.MustParse("0-3"), cpuset.MustParse("0-3")); !errors.Is(err, errNoCgroup) {
 		t.Errorf("setCPUs of a cgroup that is not there: %v, want %v", err, errNoCgroup)
 	}
 }
@@ -105,7 +105,7 @@ func TestCgroupsNeverLeaveTheRoot(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, dir := range []string{"kubepods/link", "../" + filepath.Base(outside), outside} {
-		if err := c.setCPUs(dir, cpuset.MustParse("1")); err == nil {
+		if err := c.setCPUs(dir, cpuset.MustParse("1"), cpuset.MustParse("1")); err == nil {
 			t.Errorf("setCPUs(%q) wrote outside of the root", dir)
 		}
 		if _, err := c.cpus(dir); err == nil {

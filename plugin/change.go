@@ -23,6 +23,8 @@ type changer struct {
 	log     *logrus.Entry
 
 	records map[string]*record // by container ID
+	loose   map[string]*record // those of them that are behind no fence
+	fences  fences
 	// flight is what is on its way to the runtime outside of any request, and may land at any time until the call returns.
 	flight map[string]cpuset.Set
 	live   []state.Live // kept for its memory
@@ -30,9 +32,11 @@ type changer struct {
 
 // record is what one container was given last.
 type record struct {
-	dir     string // its cgroup, below the hierarchy's root; empty where the path is not understood
-	kernel  setting
-	runtime setting
+	dir       string // its cgroup, below the hierarchy's root; empty where the path is not understood
+	fence     *fence // above it; nil for none
+	exclusive bool
+	kernel    setting // in the container's own files
+	runtime   setting
 	// lost says that the runtime did not take the last update: the container is gone, and nobody has told us.
 	lost bool
 }
@@ -46,13 +50,16 @@ type setting struct {
 func (s setting) equal(t setting) bool { return s.lifted == t.lifted && s.cpus.Equal(t.cpus) }
 
 func newChanger(node *state.Node, groups *cgroups, m *metrics, log *logrus.Entry) *changer {
-	return &changer{node: node, cgroups: groups, metrics: m, log: log, records: map[string]*record{}}
+	return &changer{
+		node: node, cgroups: groups, metrics: m, log: log,
+		records: map[string]*record{}, loose: map[string]*record{}, fences: fences{},
+	}
 }
 
 // created notes what the reply to CreateContainer gives a container.
-func (c *changer) created(id, cgroupsPath string, w state.Wanted) {
+func (c *changer) created(id, cgroupsPath string, w state.Wanted, exclusive bool) {
 	given := setting{w.CPUs, w.Unlimited}
-	c.records[id] = &record{dir: c.dir(cgroupsPath), kernel: given, runtime: given}
+	c.enter(id, &record{dir: c.dir(cgroupsPath), kernel: given, runtime: given}, exclusive)
 }
 
 // adopted notes what a container has that was found running. What the kernel says goes before what the runtime says.
@@ -62,7 +69,43 @@ func (c *changer) adopted(id, cgroupsPath string, reported cpuset.Set, lifted bo
 	if cpus, err := c.readCPUs(r); err == nil {
 		r.kernel.cpus = cpus
 	}
+	c.enter(id, r, true) // until the books say that it shares, its fence stays open
+}
+
+// enter begins to keep a record, in place of the one before.
+func (c *changer) enter(id string, r *record, exclusive bool) {
+	c.removed(id)
 	c.records[id] = r
+	if c.cgroups != nil && c.cgroups.v2 {
+		r.fence = c.fences.above(r.dir)
+	}
+	if r.fence == nil {
+		c.loose[id] = r
+	} else {
+		r.fence.members[id] = r
+	}
+	r.setExclusive(exclusive)
+}
+
+// removed forgets a container.
+func (c *changer) removed(id string) {
+	if r := c.records[id]; r != nil {
+		r.setExclusive(false)
+		if r.fence != nil {
+			delete(r.fence.members, id)
+		}
+		delete(c.records, id)
+		delete(c.loose, id)
+	}
+}
+
+// keepOnly forgets all containers but these.
+func (c *changer) keepOnly(ids map[string]bool) {
+	for id := range c.records {
+		if !ids[id] {
+			c.removed(id)
+		}
+	}
 }
 
 func (c *changer) dir(cgroupsPath string) string {
@@ -75,18 +118,6 @@ func (c *changer) dir(cgroupsPath string) string {
 	}
 	return dir
 }
-
-// keepOnly forgets the records of all containers but these.
-func (c *changer) keepOnly(ids map[string]bool) {
-	for id := range c.records {
-		if !ids[id] {
-			delete(c.records, id)
-		}
-	}
-}
-
-// removed forgets a container.
-func (c *changer) removed(id string) { delete(c.records, id) }
 
 // step is one change of one container on the way to what is wanted.
 type step struct {
@@ -104,22 +135,46 @@ const (
 	everything
 )
 
-// settle brings every running container to what it should have, as far as the cgroup files allow, and returns updates for those whose
-// cpuset only the runtime can change. Nobody is put on a CPU that somebody has not left yet: first the shared containers leave what is no
-// longer the pool's, then exclusive ones move, one after the other, then the shared ones take what has become free.
+// settle brings running containers to what they should have, as far as the cgroup files allow, and returns updates for those whose cpuset
+// only the runtime can change: they are to go with the reply to the request that is being served. Nobody is put on a CPU that somebody has
+// not left yet: first the shared containers leave what is no longer the pool's, then exclusive ones move, one after the other, then the shared
+// ones take what has become free.
 func (c *changer) settle(u urgency) []*api.ContainerUpdate {
-	c.liveNow()
 	var updates []*api.ContainerUpdate
-	for _, stage := range stages {
-		for _, s := range c.steps(stage, u) {
-			if c.writeStep(s) {
-				continue
-			}
-			updates = append(updates, c.updateFor(s, false))
-			s.record.kernel, s.record.runtime = s.to, s.to
-		}
+	for _, s := range c.settleFiles(u) {
+		updates = append(updates, c.updateFor(s, false))
+		s.record.kernel, s.record.runtime = s.to, s.to
 	}
 	return oneEach(updates)
+}
+
+// settleFiles is settle without a request: it returns the steps that it could not make, which are left to the next call to the runtime.
+func (c *changer) settleFiles(u urgency) (left []step) {
+	pool, inForce := c.node.Pool()
+	if inForce {
+		c.closeFences(pool)
+	}
+	if u == everything {
+		c.liveNow()
+	} else {
+		c.live = c.node.LiveOf(c.unfenced(pool), c.live)
+	}
+	for i := range c.live {
+		if r := c.records[c.live[i].ID]; r != nil {
+			r.setExclusive(c.live[i].Exclusive)
+		}
+	}
+	for i, stage := range stages {
+		if u == everything && i == len(stages)-1 {
+			c.openFences(pool, inForce)
+		}
+		for _, s := range c.steps(stage, u) {
+			if !c.writeStep(s) {
+				left = append(left, s)
+			}
+		}
+	}
+	return left
 }
 
 // liveNow returns the containers that may be running, in memory that the next call uses again.
@@ -187,7 +242,7 @@ func (c *changer) steps(stage stage, u urgency) []step {
 		r := c.records[l.ID]
 		if r == nil {
 			r = &record{dir: c.dir(l.CgroupsPath)}
-			c.records[l.ID] = r
+			c.enter(l.ID, r, l.Exclusive)
 		}
 		to, due := stage(r.kernel, l)
 		if !due || u == shrinkOnly && !r.kernel.cpus.IsEmpty() && r.kernel.cpus.IsSubsetOf(to.cpus) && r.kernel.lifted == to.lifted {
@@ -228,7 +283,11 @@ func (c *changer) writeStep(s step) bool {
 	if c.cgroups == nil || s.record.dir == "" {
 		return false
 	}
-	err := c.cgroups.setCPUs(s.record.dir, s.to.cpus)
+	want := s.to.cpus
+	if f := s.record.fence; f != nil && f.set {
+		want = want.Intersect(f.cpus)
+	}
+	err := c.cgroups.setCPUs(s.record.dir, s.to.cpus, want)
 	if err == nil && s.to.lifted != s.record.kernel.lifted {
 		err = c.writeQuota(s)
 	}
@@ -283,8 +342,8 @@ func (c *changer) updateFor(s step, ignoreFailure bool) *api.ContainerUpdate {
 	return u
 }
 
-// verify compares what the kernel has for one container with what it should have, and repairs it. It returns what the kernel had where that
-// was wrong.
+// verify compares what the kernel has for one container with what it should have, and brings it there. It has drifted where that is neither
+// what it should have nor what it was given last, and where it may run on CPUs that it has no right to; it returns what was found then.
 func (c *changer) verify(id string) (found cpuset.Set, drifted bool) {
 	w, known := c.node.Wanted(id)
 	r := c.records[id]
@@ -295,13 +354,14 @@ func (c *changer) verify(id string) (found cpuset.Set, drifted bool) {
 	if err != nil || found.Equal(w.CPUs) {
 		return found, false
 	}
+	drifted = !found.IsSubsetOf(w.CPUs) || r.fence == nil && !found.Equal(r.kernel.cpus)
 	ctr, _ := c.node.Container(id)
 	l := &state.Live{ID: id, Phase: ctr.Phase, Exclusive: ctr.Exclusive(), Wanted: w}
 	r.kernel.cpus = found
 	if !c.writeStep(step{live: l, record: r, to: setting{w.CPUs, w.Unlimited}}) {
 		r.runtime.cpus = found // so that the runtime is asked for it
 	}
-	return found, true
+	return found, drifted
 }
 
 // batch returns updates for a few containers whose record in the runtime is behind, and notes that they are on their way. landed must be
@@ -349,7 +409,7 @@ func (c *changer) landed(updates []*api.ContainerUpdate, failed []*api.Container
 		}
 		if err == nil && !r.lost {
 			r.runtime = setting{c.flight[id], u.GetLinux().GetResources().GetCpu().GetQuota().GetValue() == -1}
-			if c.cgroups == nil {
+			if _, err := c.readCPUs(r); err != nil {
 				r.kernel = r.runtime
 			}
 		}
@@ -372,10 +432,14 @@ func (c *changer) clear(id string, cpus cpuset.Set) error {
 			return fmt.Errorf("an update on its way to the runtime could put container %s on %s", other, on.Intersect(cpus))
 		}
 	}
-	for i := range c.liveNow() {
+	if err := c.checkFences(cpus); err != nil {
+		return err
+	}
+	c.live = c.node.LiveOf(c.unfenced(c.everythingBut(cpus)), c.live)
+	for i := range c.live {
 		l := &c.live[i]
 		r := c.records[l.ID]
-		if l.ID == id || r == nil || r.lost || l.Phase == state.Creating || !mayRunOn(r.kernel.cpus, cpus) {
+		if l.ID == id || r.lost || l.Phase == state.Creating || !mayRunOn(r.kernel.cpus, cpus) {
 			continue
 		}
 		has, err := c.readCPUs(r)

@@ -37,7 +37,11 @@ func (p *Plugin) CreateContainer(ctx context.Context, pod *api.PodSandbox, ctr *
 		if adjust, err = p.adjustment(&placed); err != nil {
 			return err
 		}
-		updates = p.changer.settle(shrinkOnly)
+		if placed.Exclusive() {
+			updates = p.changer.settle(shrinkOnly)
+			p.background.grow() // those behind a fence follow
+		}
+		updates = oneEach(append(updates, p.corrections()...))
 		p.placed(&placed, len(updates))
 		return nil
 	})
@@ -58,7 +62,7 @@ func (p *Plugin) adjustment(c *state.Container) (*api.ContainerAdjustment, error
 	adjust := &api.ContainerAdjustment{}
 	if pinned {
 		adjust.SetLinuxCPUSetCPUs(w.CPUs.String())
-		p.changer.created(c.ID, c.CgroupsPath, w)
+		p.changer.created(c.ID, c.CgroupsPath, w, c.Exclusive())
 	}
 	if w.Unlimited {
 		a.Quota, a.Period = c.Demand.Quota, c.Demand.Period
@@ -157,7 +161,7 @@ func (p *Plugin) ownUpdate(c *state.Container, w state.Wanted) *api.ContainerUpd
 		u.SetLinuxCPUQuota(w.Quota)
 		u.SetLinuxCPUPeriod(int64(w.Period)) //nolint:gosec // at most a second, in microseconds
 	}
-	p.changer.created(c.ID, c.CgroupsPath, w)
+	p.changer.created(c.ID, c.CgroupsPath, w, c.Exclusive())
 	return u
 }
 
@@ -189,10 +193,21 @@ func (p *Plugin) StopContainer(ctx context.Context, _ *api.PodSandbox, ctr *api.
 	err = p.handle(ctx, "StopContainer", func() error {
 		p.node.SetPhase(ctr.GetId(), state.Exited)
 		p.changer.removed(ctr.GetId())
-		updates = p.changer.settle(shrinkOnly)
+		updates = p.corrections()
 		return nil
 	})
 	return updates, err
+}
+
+// corrections are updates for a few containers whose record in the runtime is behind, to go with a reply: where the runtime cannot be called
+// safely there is no other way.
+func (p *Plugin) corrections() []*api.ContainerUpdate {
+	if p.runtime != nil {
+		return nil
+	}
+	updates := p.changer.batch(convergeBatch)
+	p.changer.landed(updates, nil, nil)
+	return updates
 }
 
 // RemoveContainer tells that a container is gone for good, and with it what it had, unless another attempt has it by now.

@@ -1,76 +1,81 @@
 package plugin
 
 import (
-	"time"
+	"slices"
+	"strconv"
+	"sync/atomic"
 
+	"nri-cpuset/allocator"
+	"nri-cpuset/plugin/web"
 	"nri-cpuset/state"
-	"nri-cpuset/topology/cpuset"
 )
 
-// Report is what /api/v1/state says, and what `nri-cpuset status` shows.
-type Report struct {
-	Node      string       `json:"node"`
-	Version   string       `json:"version"`
-	Started   time.Time    `json:"started"`
-	Runtime   *runtimeInfo `json:"runtime"` // null while not connected
-	Ready     bool         `json:"ready"`
-	Policy    string       `json:"policy"`
-	Config    string       `json:"config"`                // the settings in force, as YAML
-	ConfigErr string       `json:"configError,omitempty"` // why the file's settings are not
-	StateErr  string       `json:"stateError,omitempty"`  // why the state file could not be written
-
-	Online    cpuset.Set `json:"online"`
-	Reserved  cpuset.Set `json:"reserved"`
-	Isolated  cpuset.Set `json:"isolated"`
-	Shared    cpuset.Set `json:"shared"`
-	Exclusive cpuset.Set `json:"exclusive"`
-
-	Containers []ReportContainer `json:"containers"`
-	Refusals   []refusal         `json:"refusals"`
-}
-
-// ReportContainer is one container in a report.
-type ReportContainer struct {
-	Namespace string     `json:"namespace"`
-	Pod       string     `json:"pod"`
-	PodUID    string     `json:"podUID"`
-	Name      string     `json:"name"`
-	ID        string     `json:"id"`
-	Phase     string     `json:"phase"`
-	Exclusive bool       `json:"exclusive"`
-	CPUs      cpuset.Set `json:"cpus"` // exclusive ones; empty in the shared pool
-	Mems      cpuset.Set `json:"mems"`
-	Why       string     `json:"why"`
-	Unsettled string     `json:"unsettled,omitempty"`
-	Since     time.Time  `json:"since"`
-}
-
-// Report returns what is going on.
-func (p *Plugin) Report() Report {
+// Report returns what is going on, from one moment's books.
+func (p *Plugin) Report() web.Report {
 	s := p.node.Snapshot()
-	policy := s.Rules.Allocator.Policy()
-	r := Report{
-		Node: p.options.NodeName, Version: p.options.Version, Started: p.started, Runtime: p.connected.Load(), Ready: p.synchronized.Load(),
-		Policy: string(policy.CPUManager),
-		Online: s.Online, Reserved: s.Reserved, Isolated: s.Rules.Allocator.Machine().Isolated, Shared: s.Shared, Exclusive: s.Exclusive,
-		Containers: make([]ReportContainer, 0, len(s.Containers)), Refusals: p.refusals.latest(),
+	policy, machine, inForce := s.Rules.Allocator.Policy(), s.Rules.Allocator.Machine(), p.inForce.Load()
+	r := web.Report{
+		Node: p.options.NodeName, Version: p.options.Version, Time: p.options.Now(), Started: p.started,
+		Runtime: (*web.Runtime)(p.connected.Load()), Ready: p.synchronized.Load(),
+		Policy: string(policy.CPUManager), PolicyOptions: []string{}, MemoryManagerPolicy: string(policy.MemoryManager),
+		TopologyManagerPolicy: string(policy.TopologyManager), TopologyManagerScope: string(policy.Scope),
+		Config: inForce.String(), ConfigErr: loaded(&p.configError), Conflict: loaded(&p.conflict),
+		Machine: web.Machine{Machine: machine},
+		Online:  s.Online, Reserved: s.Reserved, Isolated: machine.Isolated, Shared: s.Shared, Exclusive: s.Exclusive,
+		Containers: make([]web.Container, 0, len(s.Containers)), Refusals: []web.Refusal{},
 	}
-	if text := p.configError.Load(); text != nil {
-		r.ConfigErr = *text
+	if policy.CPUManager == allocator.CPUManagerStatic {
+		r.PolicyOptions = optionsOn(inForce.CPUManagerPolicyOptions)
 	}
 	if s.SaveError != nil {
 		r.StateErr = s.SaveError.Error()
 	}
-	r.Config = p.inForce.Load().String()
 	for i := range s.Containers {
-		r.Containers = append(r.Containers, reportOf(&s.Containers[i]))
+		r.Containers = append(r.Containers, containerReport(&s.Rules, &s.Containers[i]))
+	}
+	for _, refused := range p.refusals.latest() {
+		r.Refusals = append(r.Refusals, web.Refusal(refused))
 	}
 	return r
 }
 
-func reportOf(c *state.Container) ReportContainer {
-	return ReportContainer{
-		Namespace: c.Namespace, Pod: c.Pod, PodUID: c.PodUID, Name: c.Name, ID: c.ID, Phase: string(c.Phase), Exclusive: c.Exclusive(),
-		CPUs: c.Placement.CPUs, Mems: c.Placement.Mems(), Why: c.Placement.Why, Unsettled: c.Unsettled, Since: c.Since,
+// loaded returns a text that may not be there.
+func loaded(text *atomic.Pointer[string]) string {
+	if t := text.Load(); t != nil {
+		return *t
+	}
+	return ""
+}
+
+// optionsOn returns the names of the options that are on. Their values were checked when they were read.
+func optionsOn(options map[string]string) []string {
+	names := []string{}
+	for name, value := range options {
+		if on, err := strconv.ParseBool(value); on && err == nil {
+			names = append(names, name)
+		}
+	}
+	slices.Sort(names)
+	return names
+}
+
+func containerReport(rules *state.Rules, c *state.Container) web.Container {
+	return web.Container{
+		Namespace: c.Namespace, Pod: c.Pod, PodUID: c.PodUID, Name: c.Name, ID: c.ID, Phase: string(c.Phase),
+		Exclusive: c.Exclusive(), Policy: containerPolicy(rules, c), CPUs: c.Placement.CPUs, Mems: c.Placement.Mems(),
+		Why: c.Placement.Why, Unsettled: c.Unsettled, Since: c.Since,
+	}
+}
+
+func containerPolicy(rules *state.Rules, c *state.Container) web.ContainerPolicy {
+	switch {
+	case rules.Allocator.Policy().CPUManager == allocator.CPUManagerNone:
+		return web.PolicyNone
+	case c.Exclusive():
+		return web.PolicyExclusive
+	case rules.Ignores != nil && rules.Ignores(c.Namespace, c.Labels):
+		return web.PolicyIgnored
+	default:
+		return web.PolicyShared
 	}
 }

@@ -8,9 +8,11 @@ import (
 	"net"
 	"net/http"
 	"time"
+
+	"nri-cpuset/plugin/web"
 )
 
-// serve answers /metrics, /healthz, /readyz and /api/v1/state until ctx ends. Nothing there changes anything.
+// serve answers /metrics, /healthz, /readyz, /api/v1/state and the status page at / until ctx ends. Nothing there changes anything.
 func (p *Plugin) serve(ctx context.Context) error {
 	if p.options.Listen == "" {
 		return nil
@@ -19,7 +21,9 @@ func (p *Plugin) serve(ctx context.Context) error {
 	if err != nil {
 		return fmt.Errorf("listening for --listen: %w", err)
 	}
-	server := &http.Server{Handler: p.mux(), ReadHeaderTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second, MaxHeaderBytes: 16 << 10}
+	server := &http.Server{
+		Handler: p.handler(), ReadTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
+	}
 	stop := context.AfterFunc(ctx, func() { server.Close() }) //nolint:errcheck,gosec // it ends either way
 	defer stop()
 	p.log.WithField("listen", listener.Addr().String()).Info("serving metrics and state")
@@ -29,7 +33,7 @@ func (p *Plugin) serve(ctx context.Context) error {
 	return nil
 }
 
-func (p *Plugin) mux() *http.ServeMux {
+func (p *Plugin) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", p.metrics.handler())
 	mux.HandleFunc("GET /healthz", func(w http.ResponseWriter, r *http.Request) {
@@ -50,7 +54,8 @@ func (p *Plugin) mux() *http.ServeMux {
 			p.log.WithError(err).Debug("the reader of /api/v1/state has gone")
 		}
 	})
-	return mux
+	mux.Handle("GET /{$}", web.Handler(p.Report))
+	return web.SafeHeaders(mux)
 }
 
 func answer(w http.ResponseWriter, ok bool, otherwise string) {

@@ -122,7 +122,7 @@ func (p *Plugin) reconfigure(cfg *config.Config, machine *topology.Machine, why 
 	p.metrics.reloaded()
 	// Those that only the runtime can change follow when it is called; here there is no request whose reply could carry them.
 	if p.changer.cgroups != nil {
-		p.changer.settle(everything)
+		p.changer.settleFiles(everything)
 	}
 	p.background.converge()
 	return nil

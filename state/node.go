@@ -3,6 +3,7 @@ package state
 import (
 	"cmp"
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"sync"
@@ -168,19 +169,45 @@ type Live struct {
 	Wanted      Wanted
 }
 
-// Live returns all containers that may be running and should have something, exclusive ones first. buffer is used for the answer where it is
-// large enough.
+// Live returns all containers that may be running and should have something. buffer is used for the answer where it is large enough.
 func (n *Node) Live(buffer []Live) []Live {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	live := buffer[:0]
 	pool := n.rules.Allocator.Shared(n.usage)
 	for _, c := range n.byID {
-		if w, ok := n.wanted(c, pool); ok {
-			live = append(live, Live{ID: c.ID, Phase: c.Phase, CgroupsPath: c.CgroupsPath, Exclusive: c.Exclusive(), Wanted: w})
+		live = n.appendLive(live, c, pool)
+	}
+	return live
+}
+
+// LiveOf is [Node.Live] for the containers with these IDs. Its cost grows with them and not with all.
+func (n *Node) LiveOf(ids iter.Seq[string], buffer []Live) []Live {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	live := buffer[:0]
+	pool := n.rules.Allocator.Shared(n.usage)
+	for id := range ids {
+		if c := n.byID[id]; c != nil {
+			live = n.appendLive(live, c, pool)
 		}
 	}
 	return live
+}
+
+func (n *Node) appendLive(live []Live, c *Container, pool cpuset.Set) []Live {
+	w, ok := n.wanted(c, pool)
+	if !ok {
+		return live
+	}
+	return append(live, Live{ID: c.ID, Phase: c.Phase, CgroupsPath: c.CgroupsPath, Exclusive: c.Exclusive(), Wanted: w})
+}
+
+// Pool returns the shared pool, and whether it is in force: under policy `none` everybody runs everywhere.
+func (n *Node) Pool() (pool cpuset.Set, inForce bool) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.rules.Allocator.Shared(n.usage), n.rules.pins()
 }
 
 // Container returns the container with this ID.

@@ -10,6 +10,9 @@ import (
 	"io"
 	"net/http"
 	"strconv"
+	"strings"
+
+	"nri-cpuset/topology/cpuset"
 )
 
 //go:embed page.css
@@ -20,7 +23,13 @@ var pageText string
 
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"style": func() template.CSS { return template.CSS(style) }, //nolint:gosec // our own file
+	"list":  breakable,
 }).Parse(pageText))
+
+// breakable lets a list of numbers be broken after commas, with nothing that would be copied along.
+func breakable(s cpuset.Set) template.HTML {
+	return template.HTML(strings.ReplaceAll(s.String(), ",", ",<wbr>")) //nolint:gosec // digits, commas and hyphens
+}
 
 // refreshSeconds is how often a page that is looked at loads itself anew.
 const refreshSeconds = 10

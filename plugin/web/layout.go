@@ -193,7 +193,7 @@ const maxCoresAcross = 32
 
 // groupsAcross returns how many of n boxes stand side by side that are some cores wide each.
 func groupsAcross(n, cores int) int {
-	if n*cores <= maxCoresAcross/2 {
+	if n*cores <= maxCoresAcross/4 {
 		return n
 	}
 	return across(n, 1, max(1, maxCoresAcross/cores))

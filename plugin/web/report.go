@@ -22,6 +22,7 @@ type Report struct {
 	TopologyManagerScope  string   `json:"topologyManagerScope"`
 	Config                string   `json:"config"`                // the settings in force, as YAML
 	ConfigErr             string   `json:"configError,omitempty"` // why the file's settings are not in force
+	Conflict              string   `json:"conflict,omitempty"`    // what is left to the kubelet, whose own managers are on
 	StateErr              string   `json:"stateError,omitempty"`  // why the state file could not be written
 
 	Machine Machine `json:"machine"`
