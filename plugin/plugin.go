@@ -114,7 +114,7 @@ func New(machine *topology.Machine, cfg *config.Config, file *state.File, loaded
 
 // Open reads the configuration, the machine and the state file, and returns the plugin for them.
 func Open(o Options) (*Plugin, error) {
-	cfg, err := config.Load(o.ConfigFile, o.NodeName)
+	cfg, wrong, err := loadConfig(o)
 	if err != nil {
 		return nil, err
 	}
@@ -127,6 +127,8 @@ func Open(o Options) (*Plugin, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.configured(wrong)
+	p.keepLastGood()
 	switch {
 	case loaded.SetAside != "":
 		p.metrics.stateFile()

@@ -118,6 +118,7 @@ func (p *Plugin) reconfigure(cfg *config.Config, machine *topology.Machine, why 
 	p.config, p.machine = cfg, machine
 	p.conflictNoted(conflict)
 	p.inForce.Store(cfg)
+	p.keepLastGood()
 	p.rebuilt(why, p.node.Reconfigure(rules))
 	p.metrics.reloaded()
 	// Those that only the runtime can change follow when it is called; here there is no request whose reply could carry them.

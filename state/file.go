@@ -149,11 +149,21 @@ func parse(text []byte) (*savedNode, error) {
 // save writes the books. A failure is kept for [Snapshot] and tried again at the next change: the runtime's annotations say the same, so
 // nothing is refused for it.
 func (n *Node) save() {
-	if n.file == nil {
+	if n.file == nil || !n.unsaved && n.file.err == nil {
 		return
 	}
+	n.unsaved = false
 	n.file.err = n.file.write(n.encode())
 }
+
+// touch notes that c has changed. The file tells only of what was given away.
+func (n *Node) touch(c *Container) {
+	c.encoded = nil
+	n.unsaved = n.unsaved || c.saved()
+}
+
+// saved tells whether the file has an entry for c.
+func (c *Container) saved() bool { return c.Exclusive() || len(c.Placement.Blocks) > 0 }
 
 // encode writes the node's inner form. Containers keep their encoded form until they change: with 100 of them, encoding all at every event
 // would be most of an event's cost.
@@ -172,7 +182,7 @@ func (n *Node) encode() []byte {
 	b.WriteByte('[')
 	first := true
 	for _, c := range n.containers {
-		if !c.Exclusive() && len(c.Placement.Blocks) == 0 {
+		if !c.saved() {
 			continue
 		}
 		if c.encoded == nil {

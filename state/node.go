@@ -23,8 +23,9 @@ type Node struct {
 	byID       map[string]*Container
 	pods       map[string]*pod // by UID
 
-	file *File
-	now  func() time.Time
+	file    *File
+	unsaved bool // something has changed that the file would tell
+	now     func() time.Time
 }
 
 // pod is the containers of one pod, by name, and what they have in common.
@@ -111,8 +112,8 @@ func (n *Node) SetPhase(id string, phase Phase) {
 		return
 	}
 	c.Phase = phase
-	c.encoded = nil
 	if phase == Exited {
+		n.touch(c)
 		n.save()
 	}
 }
@@ -331,7 +332,7 @@ func (n *Node) book(c *Container, p allocator.Placement) {
 		}
 		n.usage.Give(e.Placement)
 		e.Placement = allocator.Transfer(e.Placement, p)
-		e.encoded = nil
+		n.touch(e)
 		n.usage.Take(e.Placement)
 	}
 	c.Placement = p
@@ -344,7 +345,7 @@ func (n *Node) book(c *Container, p allocator.Placement) {
 
 // enter puts c, with its placement, into the books.
 func (n *Node) enter(c *Container) {
-	c.encoded = nil
+	n.touch(c)
 	n.usage.Take(c.Placement)
 	n.containers[c.Key] = c
 	n.byID[c.ID] = c
@@ -359,6 +360,7 @@ func (n *Node) enter(c *Container) {
 
 // forget takes c out of the books. What its pod has in common goes with the last container.
 func (n *Node) forget(c *Container) {
+	n.touch(c)
 	n.usage.Give(c.Placement)
 	delete(n.containers, c.Key)
 	delete(n.byID, c.ID)

@@ -71,8 +71,9 @@ func (n *Node) rebuild(containers []*Container) Rebuilt {
 	n.placeWaiting(queue, &r)
 	for _, c := range n.containers {
 		c.Managed = c.Managed || n.rules.pins()
-		c.encoded = nil
+		n.touch(c)
 	}
+	n.unsaved = true // the rules are in the file too
 	return r
 }
 

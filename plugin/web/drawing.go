@@ -44,7 +44,7 @@ func (d *drawing) thread(id int) thread {
 	switch {
 	case owner != nil:
 		t.Class, t.Mark, t.Anchor = fmt.Sprintf("own c%d", owner.Color), owner.Mark, anchor(owner)
-		is = append(is, Line(owner.Namespace+"/"+owner.Pod+" "+owner.Name, maxName))
+		is = append(is, owner.Namespace+"/"+owner.Pod+" "+owner.Name)
 	case r.Shared.Contains(id):
 		t.Class = "shared"
 		is = append(is, "shared pool")

@@ -86,7 +86,7 @@ type descriptionCPU struct {
 
 // describe tells of each CPU in which of the sets it is. It has to be in a core, a package and a node; it may be at no cache.
 func (s *machineShape) describe() (*description, error) {
-	d := &description{Name: s.Name, Isolated: s.Isolated, CPUs: make([]descriptionCPU, 0, s.CPUs.Len())}
+	d := &description{Name: printable(s.Name, maxName, ' '), Isolated: s.Isolated, CPUs: make([]descriptionCPU, 0, s.CPUs.Len())}
 	cores, packages, caches := whereabouts(s.Cores), whereabouts(s.Packages), whereabouts(s.LastLevelCaches)
 	nodes := map[int]int{}
 	for _, n := range s.NUMANodes {
