@@ -199,7 +199,7 @@ func (f folder) set(a attribute) (sharing, error) {
 		}
 		return sharing{cpus: set, file: f.path(name)}, nil
 	}
-	return sharing{}, &fs.PathError{Op: "read", Path: f.path(a[0]), Err: fs.ErrNotExist}
+	return sharing{}, &fs.PathError{Op: "read", Path: f.path(a[0]), Err: unix.ENOENT}
 }
 
 // sharing is which CPUs share something, by the word of one file.

@@ -93,6 +93,7 @@ func TestReadAsHwloc(t *testing.T) {
 			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("read otherwise than by hwloc (-hwloc +we):\n%s", diff)
 			}
+			checkFitsAScreen(t, m)
 		})
 	}
 }

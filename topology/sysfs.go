@@ -21,20 +21,26 @@ func Read(sysfsRoot string) (*Machine, error) {
 	}
 	defer sys.close()
 
-	// A CPU that goes offline takes its files with it, in the middle of our reading. Then what was read, or could not be, says nothing.
+	return readStill(func() (cpuset.Set, error) { return readOnline(sys) }, func() (*Machine, error) { return readMachine(sys) })
+}
+
+// readStill reads a machine that keeps still meanwhile. A CPU that goes offline takes its files with it, in the middle of our reading: then
+// what was read, or could not be, says nothing, and it is read again.
+func readStill(online func() (cpuset.Set, error), read func() (*Machine, error)) (*Machine, error) {
+	before, err := online()
+	if err != nil {
+		return nil, err
+	}
 	for attempt := 1; ; attempt++ {
-		before, err := readOnline(sys)
-		if err != nil {
-			return nil, err
-		}
-		m, readErr := readMachine(sys)
-		after, err := readOnline(sys)
+		m, readErr := read()
+		after, err := online()
 		if err != nil {
 			return nil, err
 		}
 		if before.Equal(after) || attempt == maxAttempts {
 			return m, readErr
 		}
+		before = after
 	}
 }
 

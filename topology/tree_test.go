@@ -17,12 +17,15 @@ type files map[string]string
 // with returns the tree with some files changed or added; a text of "-" takes away the file, or the folder with all that is in it.
 func (f files) with(changes files) files {
 	changed := maps.Clone(f)
+	for gone, text := range changes {
+		if text == "-" {
+			maps.DeleteFunc(changed, func(name, _ string) bool { return name == gone || strings.HasPrefix(name, gone+"/") })
+		}
+	}
 	for name, text := range changes {
 		if text != "-" {
 			changed[name] = text
-			continue
 		}
-		maps.DeleteFunc(changed, func(other, _ string) bool { return other == name || strings.HasPrefix(other, name+"/") })
 	}
 	return changed
 }

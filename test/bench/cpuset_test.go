@@ -46,8 +46,12 @@ func BenchmarkCPUSet(b *testing.B) {
 			{"equal", func() { sink += number(ours1.Equal(ours3)) }, func() { sink += number(kube1.Equals(kube3)) }},
 			{
 				"contains",
-				func() { sink += number(ours1.Contains(size.oneOfTheFirst)) + number(ours1.Contains(size.noneOfTheFirst)) },
-				func() { sink += number(kube1.Contains(size.oneOfTheFirst)) + number(kube1.Contains(size.noneOfTheFirst)) },
+				func() {
+					sink += number(ours1.Contains(size.oneOfTheFirst)) + number(ours1.Contains(size.noneOfTheFirst))
+				},
+				func() {
+					sink += number(kube1.Contains(size.oneOfTheFirst)) + number(kube1.Contains(size.noneOfTheFirst))
+				},
 			},
 			{"size", func() { sink += ours1.Len() }, func() { sink += kube1.Size() }},
 			{
