@@ -261,7 +261,7 @@ func TestReconfigure(t *testing.T) {
 		{
 			"another reservation moves whom it hits", func(t *testing.T) Rules {
 				return rules(t, machine(t, 8), func(p *allocator.Policy) { p.ReservedCPUs = cpuset.MustParse("1") })
-			}, map[string]string{"a1": "2,5", "b1": "4", "s1": ""}, 1, 0,
+			}, map[string]string{"a1": "0,5", "b1": "4", "s1": ""}, 1, 0, // 0 is free now, and on the core that has the fewest
 		},
 		{
 			"a CPU goes offline", func(t *testing.T) Rules { return rules(t, without(t, 8, "5"), nil) },
@@ -488,7 +488,7 @@ func TestAdopt(t *testing.T) {
 		},
 		{
 			"an annotation with a reserved CPU", nil,
-			[]Found{found(annotated(a, "0,4"), "0,4")}, []string{"sandbox-a"}, map[string]string{"a1": "4-5"}, 1, 0, "0-3,6-7",
+			[]Found{found(annotated(a, "0,4"), "0,4")}, []string{"sandbox-a"}, map[string]string{"a1": "1,4"}, 1, 0, "0,2-3,5-7", // 4 stays
 		},
 		{
 			"a forged annotation", nil,
