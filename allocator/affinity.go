@@ -1,15 +1,14 @@
 package allocator
 
-import (
-	"nri-cpuset/topology/cpuset"
-)
-
-// align is the topology manager: it asks every resource for its hints, merges them, and says whether the container may run by what comes out.
+// align is the topology manager: it asks every resource for its hints, merges them, and says whether the container may run with what comes
+// out. It is not asked about a container that keeps its CPUs, or a part of them.
 func (a *Allocator) align(u *Usage, r *Request) (hint, error) {
-	if a.policy.TopologyManager == TopologyManagerNone || a.policy.TopologyManager == "" {
+	switch keeps := !r.Held.CPUs.IsEmpty() && r.CPUs <= r.Held.CPUs.Len(); {
+	case !a.policy.aligns():
 		return hint{}, nil
-	}
-	if r.Affinity != nil {
+	case keeps:
+		return hint{a.maskOf(r.Held.Affinity.Nodes), r.Held.Affinity.Preferred}, nil
+	case r.Affinity != nil:
 		return hint{a.maskOf(r.Affinity.Nodes), r.Affinity.Preferred}, nil
 	}
 	asked := &r.Amount
@@ -17,39 +16,44 @@ func (a *Allocator) align(u *Usage, r *Request) (hint, error) {
 		asked = r.Pod
 	}
 	all := a.hints(u, r, asked)
-	switch a.policy.TopologyManager {
-	case TopologyManagerBestEffort:
-		return a.merge(all[:]), nil
-	case TopologyManagerRestricted:
-		merged := a.merge(all[:])
-		if !merged.preferred {
-			return hint{}, a.refuseAlignment(u, r, asked, all[:])
-		}
-		return merged, nil
-	default:
+	if a.policy.TopologyManager == TopologyManagerSingleNUMANode {
 		merged, ok := a.mergeSingle(all[:])
 		if !ok {
-			return hint{}, a.refuseAlignment(u, r, asked, all[:])
+			return hint{}, a.refuseSingle(u, r, asked)
 		}
 		return merged, nil
 	}
-}
-
-// hints asks the resources: CPUs, memory, devices.
-func (a *Allocator) hints(u *Usage, r *Request, asked *Amount) [3]hints {
-	var cpus hints
-	if a.policy.CPUManager == CPUManagerStatic {
-		cpus = a.cpuHints(a.freeFor(u, r), r.Reusable.CPUs, asked.CPUs)
+	merged := a.merge(all[:])
+	if a.policy.TopologyManager == TopologyManagerRestricted && !merged.preferred {
+		return hint{}, a.refuseRestricted(u, r, asked, &all)
 	}
-	return [3]hints{cpus, a.memoryHints(u, a.memoryNeeds(asked.Memory), r.Reusable.Blocks), a.deviceHints(r.Devices)}
+	return merged, nil
 }
 
-// freeFor returns the CPUs that the container may be given.
-func (a *Allocator) freeFor(u *Usage, r *Request) cpuset.Set {
-	return a.assignable.Difference(u.exclusive).Union(r.Reusable.CPUs)
+// The resources that give hints.
+const (
+	fromCPUs = iota
+	fromMemory
+	fromDevices
+	resources
+)
+
+// hints asks all resources.
+func (a *Allocator) hints(u *Usage, r *Request, asked *Amount) [resources]hints {
+	var all [resources]hints
+	if a.policy.CPUManager == CPUManagerStatic {
+		all[fromCPUs] = a.cpuHints(a.freeFor(u, r), r.Held.CPUs.Union(r.Reusable.CPUs), asked.CPUs)
+	}
+	if len(r.Held.Blocks) > 0 {
+		all[fromMemory] = a.heldMemoryHints(&r.Held)
+	} else {
+		all[fromMemory] = a.memoryHints(u, a.memoryNeeds(asked.Memory), r.Reusable.Blocks)
+	}
+	all[fromDevices] = a.deviceHints(r.Devices)
+	return all
 }
 
-// affinity returns the placement's form of a hint.
+// affinity returns a hint as a placement has it.
 func (a *Allocator) affinity(h hint) Affinity {
 	return Affinity{Nodes: a.numbersOf(h.mask), Preferred: h.preferred}
 }

@@ -2,6 +2,7 @@ package allocator
 
 import (
 	"cmp"
+	"fmt"
 	"slices"
 
 	"nri-cpuset/topology"
@@ -30,11 +31,12 @@ type Allocator struct {
 
 // New prepares a machine for a policy. The error is a policy that contradicts itself or does not fit the machine.
 func New(m *topology.Machine, p Policy) (*Allocator, error) {
-	a := &Allocator{machine: m, policy: p, layout: newLayout(m), steps: packedSteps(p.Options)}
-	if err := a.setMemory(); err != nil {
+	if err := p.validate(m); err != nil {
 		return nil, err
 	}
-	if err := a.setNodes(); err != nil {
+	a := &Allocator{machine: m, policy: p, layout: newLayout(m), steps: packedSteps(p.Options)}
+	a.setNodes()
+	if err := a.setMemory(); err != nil {
 		return nil, err
 	}
 	if p.CPUManager == CPUManagerStatic {
@@ -44,6 +46,9 @@ func New(m *topology.Machine, p Policy) (*Allocator, error) {
 		}
 	}
 	a.setSets()
+	if a.shareable.IsEmpty() {
+		return nil, fmt.Errorf("no CPU is left for containers in the shared pool: all of %s are isolated, or reserved under strict-cpu-reservation", m.Online)
+	}
 	return a, nil
 }
 
@@ -55,21 +60,27 @@ func (a *Allocator) Policy() Policy { return a.policy }
 
 // Place decides what the container of r gets while u is taken. It changes nothing. The error is a [*Refusal].
 func (a *Allocator) Place(u *Usage, r Request) (Placement, error) {
+	needs := a.memoryNeeds(r.Memory)
+	if a.policy.CPUManager != CPUManagerStatic {
+		r.CPUs, r.Held.CPUs, r.Reusable.CPUs = 0, cpuset.Set{}, cpuset.Set{}
+	}
+	if r.keepsAll(needs) {
+		return r.Held, nil
+	}
 	h, err := a.align(u, &r)
 	if err != nil {
 		return Placement{}, err
 	}
-	p := Placement{Affinity: a.affinity(h)}
-	if a.policy.CPUManager == CPUManagerStatic && r.CPUs > 0 {
-		if p.CPUs, err = a.placeCPUs(u, &r, h.mask); err != nil {
-			return Placement{}, err
-		}
+	p := Placement{Affinity: a.affinity(h), Blocks: r.Held.Blocks}
+	if p.CPUs, err = a.changeCPUs(u, &r, h.mask); err != nil {
+		return Placement{}, err
 	}
-	if needs := a.memoryNeeds(r.Memory); len(needs) > 0 {
+	if len(p.Blocks) == 0 && len(needs) > 0 {
 		if p.Blocks, err = a.placeMemory(u, needs, r.Reusable.Blocks, h); err != nil {
 			return Placement{}, err
 		}
 	}
+	p.Why = a.why(&r, &p)
 	return p, nil
 }
 
@@ -82,10 +93,6 @@ func (a *Allocator) place(p *pool, n int) {
 	a.packed(p, n)
 }
 
-// Keeps tells whether a container may keep a placement that was made elsewhere: under another policy, or before a CPU went. The error
-// says what speaks against it: CPUs that are offline or reserved now, a core that would be split.
-func (a *Allocator) Keeps(p Placement) error { return nil }
-
 func (a *Allocator) setMemory() error {
 	var reserved []ReservedMemory
 	if a.policy.MemoryManager == MemoryManagerStatic {
@@ -96,7 +103,7 @@ func (a *Allocator) setMemory() error {
 	return err
 }
 
-func (a *Allocator) setNodes() error {
+func (a *Allocator) setNodes() {
 	nodes := a.machine.Nodes
 	a.allNodes = below(len(nodes))
 	var totals []int
@@ -113,14 +120,13 @@ func (a *Allocator) setNodes() error {
 		a.largestNodes = append(a.largestNodes, sum)
 	}
 	if !a.policy.PreferClosestNUMANodes || a.policy.TopologyManager == TopologyManagerSingleNUMANode {
-		return nil
+		return
 	}
 	for i := range nodes {
 		if len(nodes[i].Distances) != len(nodes) {
 			a.distances = nil // the kernel does not say
-			return nil
+			return
 		}
 		a.distances = append(a.distances, nodes[i].Distances)
 	}
-	return nil
 }

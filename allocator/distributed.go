@@ -19,7 +19,7 @@ func (a *Allocator) distributed(p *pool, n int) {
 		return
 	}
 	take := func(at, n int) {
-		here := pool{layout: p.layout, free: s.nodes[at].cpus.Intersect(p.free)}
+		here := pool{layout: p.layout, free: s.nodes[at].cpus.Intersect(p.free), coreSums: p.coreSums}
 		a.packed(&here, n)
 		p.take(here.taken)
 	}
@@ -64,8 +64,8 @@ func (a *Allocator) share(p *pool, n int) (*sharing, bool) {
 	if a.policy.Options.FullPCPUsOnly {
 		s.group = a.layout.threads
 	}
-	if n%s.group != 0 || a.policy.Options.FullPCPUsOnly && a.layout.uneven {
-		return nil, false // no groups of cores that are alike
+	if n%s.group != 0 || a.coreSums() {
+		return nil, false // there are no groups of that size
 	}
 	s.nodes = p.nodesByFree()
 	for _, node := range s.nodes {
@@ -84,8 +84,8 @@ func (a *Allocator) share(p *pool, n int) (*sharing, bool) {
 // fewestForGroups returns how many NUMA nodes so many groups of CPUs need when nothing is taken.
 func (a *Allocator) fewestForGroups(groups, size int) int {
 	var have []int
-	for i := range a.layout.numaNodes {
-		have = append(have, a.layout.numaNodes[i].Len()/size)
+	for i := range a.layout.nodes {
+		have = append(have, a.layout.nodes[i].size/size)
 	}
 	slices.SortFunc(have, func(x, y int) int { return cmp.Compare(y, x) })
 	for i, n := range have {

@@ -18,8 +18,7 @@ type layout struct {
 	cores     []unit // by lowest CPU, as in machine.Cores
 	packages  []unit
 
-	numaNodes  []cpuset.Set // the CPUs of machine.Nodes
-	nodesInUse int          // NUMA nodes with CPUs
+	nodes []unit // NUMA nodes that have CPUs
 
 	threads int  // of the largest core
 	grain   int  // the greatest common divisor of all cores' threads: full-pcpus-only can give nothing but multiples of it
@@ -48,9 +47,8 @@ func newUnit(cpus cpuset.Set) unit { return unit{cpus: cpus, size: cpus.Len()} }
 func newLayout(m *topology.Machine) *layout {
 	l := &layout{machine: m}
 	for i := range m.Nodes {
-		l.numaNodes = append(l.numaNodes, m.Nodes[i].CPUs)
-		if !m.Nodes[i].CPUs.IsEmpty() {
-			l.nodesInUse++
+		if cpus := m.Nodes[i].CPUs; !cpus.IsEmpty() {
+			l.nodes = append(l.nodes, newUnit(cpus))
 		}
 	}
 	for i := range m.Caches {
@@ -152,6 +150,9 @@ func (l *layout) wholeCores(cpus cpuset.Set) cpuset.Set {
 	}
 	return whole
 }
+
+// surroundings returns the units around a CPU, from near to far.
+func (l *layout) surroundings() [4][]unit { return [...][]unit{l.cores, l.caches, l.nodes, l.packages} }
 
 // coresOf returns all threads of every core that has one in cpus.
 func (l *layout) coresOf(cpus cpuset.Set) cpuset.Set {

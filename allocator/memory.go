@@ -109,6 +109,15 @@ func (a *Allocator) memoryNeeds(m Memory) []memoryNeed {
 	return needs
 }
 
+// heldMemoryHints is what memory says of a container that has some: it stays.
+func (a *Allocator) heldMemoryHints(held *Placement) hints {
+	m := a.maskOf(held.Mems())
+	if m == 0 || a.policy.MemoryManager != MemoryManagerStatic {
+		return hints{}
+	}
+	return hints{opinion: true, least: maxMaskNodes + 1, exact: []nodeMask{m}, preferred: m.size(), times: 1}
+}
+
 // memoryHints says on which NUMA nodes memory is free. A node is either used alone or in one group with others, never both: so a mask of
 // one node needs a node that is in no larger group, and a larger mask is made of unused nodes, or is a group that is there already. No
 // opinion where it fits nowhere.

@@ -12,6 +12,8 @@ type pool struct {
 	layout *layout
 	free   cpuset.Set
 	taken  cpuset.Set
+
+	coreSums bool // what is left to take has to be a sum of free cores
 }
 
 // step is one stage of a placement: it takes up to need CPUs from the pool, and returns how many are still needed.
@@ -27,7 +29,7 @@ func (p *pool) take(cpus cpuset.Set) {
 func takeWhole[U any](p *pool, units []*U, as func(*U) *unit, need int) int {
 	for i := range units {
 		u := as(units[i])
-		if need >= u.size && u.cpus.IsSubsetOf(p.free) {
+		if need >= u.size && u.cpus.IsSubsetOf(p.free) && p.mayTake(u, need) {
 			p.take(u.cpus)
 			need -= u.size
 		}

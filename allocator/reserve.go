@@ -30,10 +30,3 @@ func (a *Allocator) reserve() (cpuset.Set, error) {
 	}
 	return a.pick(from, n), nil
 }
-
-// pick places n CPUs, of which the set has enough, by the policy's own strategy.
-func (a *Allocator) pick(from cpuset.Set, n int) cpuset.Set {
-	p := pool{layout: a.layout, free: from}
-	a.place(&p, n)
-	return p.taken
-}
