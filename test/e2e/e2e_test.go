@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -83,7 +84,7 @@ func start(t testing.TB, opts node.Options, flags ...string) *fixture {
 
 func (f *fixture) close(t testing.TB) {
 	if t.Failed() {
-		t.Logf("containerd's log:\n%s", f.ContainerdLog())
+		t.Logf("containerd's log, without its start:\n%s", withoutLines(f.ContainerdLog(), "loading plugin"))
 		if f.plugin != nil {
 			t.Logf("the plugin's log:\n%s", f.plugin.Log())
 		}
@@ -91,6 +92,17 @@ func (f *fixture) close(t testing.TB) {
 	if err := f.Close(); err != nil {
 		t.Errorf("end the node: %v", err)
 	}
+}
+
+// withoutLines returns a text without the lines that contain part.
+func withoutLines(text, part string) string {
+	var kept strings.Builder
+	for line := range strings.Lines(text) {
+		if !strings.Contains(line, part) {
+			kept.WriteString(line)
+		}
+	}
+	return kept.String()
 }
 
 // pod runs a pod of one container, which is not created yet.
@@ -132,7 +144,7 @@ func do(t testing.TB, f func(context.Context) error) {
 // said returns what a container said of itself, in its first instructions.
 func said(t testing.TB, c *node.Container, key string) string {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
 	defer cancel()
 	value, err := c.Says(ctx, key)
 	if err != nil {

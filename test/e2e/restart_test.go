@@ -75,6 +75,25 @@ func TestPluginAway(t *testing.T) {
 		expectOn(t, "the CPU is given away again", f.last, next)
 		expectOn(t, "the CPU is given away again", f.rest, shared)
 	})
+	t.Run("it hangs", func(t *testing.T) {
+		f := start(t, node.Options{})
+		shared := f.run(t, "shared", burstable)
+		if err := f.plugin.Hang(); err != nil {
+			t.Fatal(err)
+		}
+		// containerd waits for 2 s and then goes on without it.
+		late := create(t, f.pod(t, "late", exclusive))
+		t.Logf("measured: CreateContainer with the plugin hanging took %v", late.CreateTime.Round(time.Millisecond))
+		do(t, late.Start)
+		if got := said(t, late, "Cpus_allowed_list"); got != f.all {
+			t.Errorf("a container created with the plugin hanging could run on %s; we know containerd to give it %s", got, f.all)
+		}
+		if err := f.plugin.Resume(); err != nil {
+			t.Fatal(err)
+		}
+		expectSoonOn(t, "the plugin goes on and pins it late", f.last, late)
+		expectSoonOn(t, "the plugin goes on and pins it late", f.rest, shared)
+	})
 	t.Run("a containerd that requires it creates nothing", func(t *testing.T) {
 		f := start(t, node.Options{RequiredPlugins: []string{"nri-cpuset"}})
 		f.killPlugin(t)
@@ -160,6 +179,8 @@ func (f *fixture) restartContainerd(t testing.TB) {
 		time.Sleep(time.Millisecond)
 	}
 	do(t, f.StartContainerd)
+	ctx, cancel = context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
 	begin := time.Now()
 	if err := f.plugin.WaitReady(ctx); err != nil {
 		t.Fatal(err)

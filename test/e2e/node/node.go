@@ -156,7 +156,7 @@ func (n *Node) importImage(ctx context.Context) error {
 
 // Close removes the pods and ends the daemons. It is an error if anything of the node is left.
 func (n *Node) Close() error {
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute+time.Duration(len(n.pods))*time.Second)
 	defer cancel()
 	var errs []error
 	if n.containerd.running() {

@@ -69,6 +69,12 @@ func (p *Plugin) Kill() error { return p.process.signal(syscall.SIGKILL) }
 // Stop ends the plugin with SIGTERM, as the kubelet does.
 func (p *Plugin) Stop() error { return p.process.signal(syscall.SIGTERM) }
 
+// Hang stops the process without ending it, as a machine does that is out of memory.
+func (p *Plugin) Hang() error { return p.process.cmd.Process.Signal(syscall.SIGSTOP) }
+
+// Resume lets a process go on that hangs.
+func (p *Plugin) Resume() error { return p.process.cmd.Process.Signal(syscall.SIGCONT) }
+
 // Running tells whether the process is there.
 func (p *Plugin) Running() bool { return p.process.running() }
 

@@ -71,12 +71,7 @@ func guard() (code int, err error) {
 	if err := clearLeftovers(host); err != nil {
 		return 1, fmt.Errorf("clear up after an earlier run: %w", err)
 	}
-	dir := filepath.Join(os.TempDir(), fmt.Sprintf("%s%d", prefix, os.Getpid()))
-	if err := os.Mkdir(dir, 0o700); err != nil {
-		return 1, err
-	}
-	// Held until this process is gone, it tells other runs that these things are in use.
-	lock, err := lockDir(dir)
+	dir, lock, err := makeDir()
 	if err != nil {
 		return 1, err
 	}
@@ -162,6 +157,21 @@ func clearUp(host *cgroup.Host, dir string) error {
 		return err
 	}
 	return os.RemoveAll(dir)
+}
+
+// makeDir makes the run's directory and takes its lock, which tells other runs, until this process is gone, that the directory is in use. It
+// gets its name only then: a run that starts at the same moment takes what it finds without a lock for a leftover.
+func makeDir() (dir string, lock *os.File, err error) {
+	name := fmt.Sprintf("%s%d", prefix, os.Getpid())
+	dir = filepath.Join(os.TempDir(), name)
+	unnamed := filepath.Join(os.TempDir(), "new-"+name)
+	if err := os.Mkdir(unnamed, 0o700); err != nil {
+		return "", nil, err
+	}
+	if lock, err = lockDir(unnamed); err != nil {
+		return "", nil, err
+	}
+	return dir, lock, os.Rename(unnamed, dir)
 }
 
 func clearLeftovers(host *cgroup.Host) error {
