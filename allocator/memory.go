@@ -199,32 +199,24 @@ func (a *Allocator) reusableOn(blocks []Block, m nodeMask, node int, kind string
 
 // placeMemory decides which NUMA nodes a container's memory comes from, one block a type, all on one mask.
 func (a *Allocator) placeMemory(u *Usage, needs []memoryNeed, reusable []Block, affinity hint) ([]Block, error) {
-	h := a.memoryHints(u, needs, reusable)
 	mask := affinity.mask
-	if mask == 0 {
-		own, ok := h.fittest(0)
-		if !ok {
-			return nil, a.refuseMemory(u, needs, "no NUMA nodes have that together")
+	if mask == 0 || !a.coversMemory(u, mask, needs, reusable) {
+		h := a.memoryHints(u, needs, reusable)
+		fit, ok := h.fittest(mask)
+		switch {
+		case !ok && mask == 0:
+			return nil, a.refuseMemory(u, needs, "which no NUMA nodes have free together")
+		case !ok:
+			return nil, a.refuseMemory(u, needs, fmt.Sprintf("which no NUMA nodes that include %s have free together", a.numbersOf(mask)))
+		case affinity.preferred && !h.prefers(fit):
+			return nil, a.refuseMemory(u, needs, fmt.Sprintf("which takes NUMA nodes %s now, and fits on %d where nothing is taken",
+				a.numbersOf(fit), h.preferred))
 		}
-		if affinity.preferred && !h.prefers(own) {
-			return nil, a.refuseMemory(u, needs, "no NUMA nodes as few as the machine allows have that")
-		}
-		affinity.preferred, mask = h.prefers(own), own
-	}
-	if !a.coversMemory(u, mask, needs, reusable) {
-		wider, ok := h.fittest(mask)
-		if !ok {
-			return nil, a.refuseMemory(u, needs, fmt.Sprintf("NUMA nodes %s and whatever goes with them do not have that", a.numbersOf(mask)))
-		}
-		if affinity.preferred && !h.prefers(wider) {
-			return nil, a.refuseMemory(u, needs, fmt.Sprintf("NUMA nodes %s would do, which is more than the preferred ones, %s",
-				a.numbersOf(wider), a.numbersOf(mask)))
-		}
-		mask = wider
+		mask = fit
 	}
 	for i := range mask.nodes() {
 		if used := &u.nodes[i]; used.blocks > 0 && used.group != mask {
-			return nil, a.refuseMemory(u, needs, fmt.Sprintf("NUMA node %d is used for memory of nodes %s, and not for that of %s too",
+			return nil, a.refuseMemory(u, needs, fmt.Sprintf("and NUMA node %d is in use for memory of nodes %s, so not for nodes %s",
 				a.machine.Nodes[i].ID, a.numbersOf(used.group), a.numbersOf(mask)))
 		}
 	}
