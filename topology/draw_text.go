@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 
 	"nri-cpuset/topology/cpuset"
@@ -87,19 +88,24 @@ func (p *picture) distances() []line {
 	if p.density > roomy && len(nodes) > maxDistances {
 		return nil
 	}
-	head := "distance of node"
+	ids := make([]int, 0, len(nodes))
 	for _, n := range nodes {
-		head += fmt.Sprintf("%5d", n.ID)
+		ids = append(ids, n.ID)
 	}
-	lines := []line{plain(head)}
+	lines := []line{tableRow("distance of node", ids)}
 	for _, n := range nodes {
-		row := fmt.Sprintf("%16d", n.ID)
-		for _, d := range n.Distances {
-			row += fmt.Sprintf("%5d", d)
-		}
-		lines = append(lines, plain(row))
+		lines = append(lines, tableRow(strconv.Itoa(n.ID), n.Distances))
 	}
 	return lines
+}
+
+func tableRow(head string, numbers []int) line {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%16s", head)
+	for _, n := range numbers {
+		fmt.Fprintf(&b, "%5d", n)
+	}
+	return plain(b.String())
 }
 
 // sameDistance returns the distance between any two nodes, if it is the same everywhere.

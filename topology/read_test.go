@@ -1,6 +1,7 @@
 package topology_test
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -408,4 +409,45 @@ func TestDeviceNode(t *testing.T) {
 			}
 		})
 	}
+}
+
+// Whatever stands in one of a tree's files, reading gives a machine in which every CPU has its place, or an error. Never a panic.
+func FuzzRead(f *testing.F) {
+	tree := small.withPCI(1, 2)
+	names := slices.Sorted(maps.Keys(tree))
+	root := filepath.Dir(tree.write(f))
+	for _, name := range []string{
+		cpuDir + "online", cpuDir + "present", cpuDir + "isolated", cpuDir + "cpu3/topology/core_cpus_list", cpuDir + "cpu3/topology/core_id",
+		cpuDir + "cpu3/cache/index3/level", cpuDir + "cpu3/cache/index3/shared_cpu_list", nodeDir + "online", nodeDir + "node1/cpulist",
+		nodeDir + "node1/distance", nodeDir + "node1/meminfo", nodeDir + "node1/hugepages/hugepages-2048kB/nr_hugepages",
+		"sys/devices/pci0000:00/0000:00:00.0/numa_node", "sys/devices/pci0000:00/0000:00:00.0/class",
+	} {
+		f.Add(slices.Index(names, name), tree[name])
+		f.Add(slices.Index(names, name), "0-2\n")
+	}
+	f.Fuzz(func(t *testing.T, i int, text string) {
+		name := names[max(0, i)%len(names)]
+		if strings.HasPrefix(tree[name], "-> ") {
+			return
+		}
+		file := filepath.Join(root, name)
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if err := os.WriteFile(file, []byte(tree[name]), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}()
+		m, err := topology.Read(filepath.Join(root, "sys"))
+		if err != nil {
+			return
+		}
+		for id := range m.Online.All() {
+			if c, ok := m.CPU(id); !ok || !m.Cores[c.Core].CPUs.Contains(id) || !m.Packages[c.Package].CPUs.Contains(id) {
+				t.Errorf("CPU %d has no place: %+v", id, c)
+			}
+		}
+		picture(t, m, topology.DrawOptions{})
+	})
 }

@@ -26,7 +26,7 @@ func unpack(t testing.TB, archive string) string {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	var plain io.Reader = bzip2.NewReader(file)
+	plain := bzip2.NewReader(file)
 	if strings.HasSuffix(archive, ".gz") {
 		if plain, err = gzip.NewReader(file); err != nil {
 			t.Fatal(err)
