@@ -12,12 +12,18 @@ import (
 	"nri-cpuset/test/e2e/node"
 )
 
-// BenchmarkCreateContainer is how long a pod's exclusive container takes to create while others run that have to make way. x-of-none is the
-// median's ratio to that without any. The pause before each creation lets the plugin and containerd come to rest.
+// BenchmarkCreateContainer is how long a pod's exclusive container takes to create while others run that have to make way: without the
+// plugin, when nobody makes way, and with it, in both ways. x-of-none is the median's ratio to that with no others. The pause before each
+// creation lets the plugin and containerd come to rest.
 func BenchmarkCreateContainer(b *testing.B) {
-	for _, way := range ways {
-		b.Run("way="+way.name, func(b *testing.B) {
-			f := start(b, node.Options{}, way.flags...)
+	for _, by := range []way{{name: "no-plugin"}, byCgroups, byRuntime} {
+		b.Run("way="+by.name, func(b *testing.B) {
+			f := start(b, node.Options{}, by.flags...)
+			during := f.rest
+			if by.name == "no-plugin" {
+				f.killPlugin(b)
+				during = f.all
+			}
 			var shared []*node.Container
 			var none time.Duration
 			for _, count := range []int{0, 20, 100, 250} {
@@ -25,7 +31,7 @@ func BenchmarkCreateContainer(b *testing.B) {
 					shared = append(shared, f.run(b, fmt.Sprintf("shared-%d", i), burstable))
 				}
 				b.Run(fmt.Sprintf("shared=%d", count), func(b *testing.B) {
-					took := f.createAmong(b, shared)
+					took := f.createAmong(b, shared, during)
 					median := took[len(took)/2]
 					if count == 0 {
 						none = median
@@ -41,8 +47,8 @@ func BenchmarkCreateContainer(b *testing.B) {
 	}
 }
 
-// createAmong creates an exclusive container again and again, and returns how long that took, sorted.
-func (f *fixture) createAmong(b *testing.B, shared []*node.Container) (took []time.Duration) {
+// createAmong creates an exclusive container again and again, and returns how long that took, sorted. during is where the others are then.
+func (f *fixture) createAmong(b *testing.B, shared []*node.Container, during string) (took []time.Duration) {
 	b.Helper()
 	rest := time.Second + time.Duration(len(shared))*20*time.Millisecond
 	for b.Loop() {
@@ -51,7 +57,7 @@ func (f *fixture) createAmong(b *testing.B, shared []*node.Container) (took []ti
 		pod := f.pod(b, "exclusive", exclusive)
 		c := create(b, pod)
 		took = append(took, c.CreateTime)
-		expectOn(b, "the exclusive container is created", f.rest, shared...)
+		expectOn(b, "the exclusive container is created", during, shared...)
 		do(b, pod.Remove)
 	}
 	b.ReportMetric(0, "ns/op") // it would be that of the pauses
@@ -62,9 +68,9 @@ func (f *fixture) createAmong(b *testing.B, shared []*node.Container) (took []ti
 // BenchmarkExposure creates exclusive containers among shared ones that come and go, and looks all the while, as fast as it can, whether a
 // shared one may run on the CPU of an exclusive one that has been started. No such moment is allowed.
 func BenchmarkExposure(b *testing.B) {
-	for _, way := range ways {
-		b.Run("way="+way.name, func(b *testing.B) {
-			f := start(b, node.Options{}, way.flags...)
+	for _, by := range []way{byCgroups, byRuntime} {
+		b.Run("way="+by.name, func(b *testing.B) {
+			f := start(b, node.Options{}, by.flags...)
 			last, err := cpuset.Parse(f.last)
 			if err != nil {
 				b.Fatal(err)

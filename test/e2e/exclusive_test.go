@@ -18,24 +18,26 @@ func (f *fixture) sharedContainers(t testing.TB) []*node.Container {
 	}
 }
 
-// ways are the two ways in which the plugin can move the shared pool.
-var ways = []struct {
+// way is a way in which the plugin can move the shared pool.
+type way struct {
 	name  string
 	flags []string
-}{
-	{"cgroups", nil},
-	{"runtime", []string{"--cgroup-root", ""}},
 }
+
+var (
+	byCgroups = way{name: "cgroups"}
+	byRuntime = way{name: "runtime", flags: []string{"--cgroup-root", ""}}
+)
 
 // TestExclusive is the life of one exclusive container among shared ones.
 func TestExclusive(t *testing.T) {
-	for _, way := range ways {
-		t.Run("moving the shared pool by "+way.name, func(t *testing.T) { start(t, node.Options{}, way.flags...).liveExclusively(t) })
+	for _, by := range []way{byCgroups, byRuntime} {
+		t.Run("moving the shared pool by "+by.name, func(t *testing.T) { testExclusive(t, by) })
 	}
 }
 
-func (f *fixture) liveExclusively(t *testing.T) {
-	t.Helper()
+func testExclusive(t *testing.T, by way) {
+	f := start(t, node.Options{}, by.flags...)
 	shared := f.sharedContainers(t)
 	expectOn(t, "nobody is exclusive", f.all, shared...)
 	before := kernelStates(t, shared)
@@ -67,6 +69,9 @@ func (f *fixture) liveExclusively(t *testing.T) {
 	if kernel.Mems != f.mems {
 		t.Errorf("the exclusive container's memory nodes are %s, want %s", kernel.Mems, f.mems)
 	}
+	if by.name == byCgroups.name { // the runtime cannot be asked for the pod's
+		f.expectPodQuota(t, pod, -1)
+	}
 	for i, now := range kernelStates(t, shared) {
 		if now.QuotaMicros != before[i].QuotaMicros || now.Mems != before[i].Mems {
 			t.Errorf("%s: quota and memory nodes changed: %+v, before %+v", shared[i].Name(), now, before[i])
@@ -91,6 +96,47 @@ func (f *fixture) liveExclusively(t *testing.T) {
 	again := f.run(t, "again", exclusive)
 	expectOn(t, "another exclusive container runs", f.last, again)
 	expectOn(t, "another exclusive container runs", f.rest, shared...)
+}
+
+// TestMixedPod is a Guaranteed pod with an exclusive container and one that is not: it has CPUs of its own and shared ones.
+func TestMixedPod(t *testing.T) {
+	f := start(t, node.Options{})
+	pod, err := f.RunPod(t.Context(), node.PodSpec{Name: "mixed", Containers: []node.ContainerSpec{
+		{Name: "main", Resources: exclusive},
+		{Name: "sidecar", Resources: fractional},
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var containers [2]*node.Container
+	for i, name := range []string{"main", "sidecar"} {
+		if containers[i], err = pod.Create(t.Context(), name); err != nil {
+			t.Fatal(err)
+		}
+		do(t, containers[i].Start)
+	}
+	main, sidecar := containers[0], containers[1]
+	expectOn(t, "both run", f.last, main)
+	expectOn(t, "both run", f.rest, sidecar)
+	quotas := []int64{-1, 50_000}
+	for i, kernel := range kernelStates(t, containers[:]) {
+		if kernel.QuotaMicros != quotas[i] {
+			t.Errorf("the quota of %s is %d us, want %d", containers[i].Name(), kernel.QuotaMicros, quotas[i])
+		}
+	}
+	f.expectPodQuota(t, pod, 150_000) // it limits the sidecar too
+}
+
+// expectPodQuota asserts the quota of a pod's own cgroup, in microseconds of each 100 ms.
+func (f *fixture) expectPodQuota(t testing.TB, pod *node.Pod, micros int64) {
+	t.Helper()
+	kernel, err := f.Cgroups.Read(pod.Cgroup)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if kernel.QuotaMicros != micros {
+		t.Errorf("the quota of pod %s is %d us, want %d", pod.Spec.Name, kernel.QuotaMicros, micros)
+	}
 }
 
 // TestRestartInPlace: a container's CPUs are its pod's until the pod goes, so its next attempt comes back to them.
