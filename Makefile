@@ -50,7 +50,9 @@ e2e: ## on a real containerd and runc, as root, read from the kernel's files
 
 .PHONY: lint
 lint: bin/golangci-lint ## golangci-lint on every module
-	@set -e; for module in $(MODULES); do echo "lint $$module"; (cd $$module && $(CURDIR)/bin/golangci-lint run --config $(CURDIR)/.golangci.yml ./...); done
+	@status=0; for module in $(MODULES); do \
+		echo "lint $$module"; (cd $$module && $(CURDIR)/bin/golangci-lint run --config $(CURDIR)/.golangci.yml ./...) || status=1; \
+	done; exit $$status
 
 .PHONY: fmt
 fmt: bin/golangci-lint ## format every module
