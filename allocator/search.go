@@ -11,9 +11,9 @@ type need struct {
 	at     []uint64 // what each node has, by index
 }
 
-// maxSteps bounds a search. It is more than all subsets of 16 nodes, so up to there every answer is exact; beyond, a search that has not found
-// anything by then has looked at the masks in question and the likes of them for some milliseconds, and answers that there is none.
-const maxSteps = 1 << 17
+// maxSteps bounds a search. It is more than there are ways through 16 nodes, so up to there every answer is exact. With more, a search that has
+// come to it has taken some milliseconds; then it goes on with the best it has, or looks at each larger size only for a short time.
+const maxSteps = 1 << 18
 
 // search finds the fittest mask of a given size. Of all masks of one size the smallest integer is the fittest, or with distances the one whose
 // nodes are the closest to each other.
@@ -152,6 +152,7 @@ func (s *search) lowerBound() int {
 
 func (s *search) run(size int) (nodeMask, bool) {
 	s.best = 0
+	s.steps = max(s.steps, maxSteps/64)
 	if s.distances != nil {
 		s.measure()
 	}
