@@ -16,14 +16,12 @@ const (
 	statusWidth  = 100 // columns
 	maxName      = 40  // columns for a container's name, and for a list of CPUs
 	maxCPUs      = 24
-	statusIndent = "    "
-
-	// maxText bounds what is shown of a text from outside, in characters.
-	maxText = 2000
+	statusIndent = "     "
 )
 
 // writeStatus writes a report for people: what is in force and what is wrong, the machine with its owners, the containers, and who was refused.
 func writeStatus(out io.Writer, r *web.Report, color bool) error {
+	r = r.Printable()
 	t := &statusText{}
 	t.head(r)
 	if m := r.Machine.Machine; m != nil {
@@ -48,8 +46,10 @@ func (t *statusText) line(text string) { t.WriteString(strings.TrimRight(text, "
 
 // folded writes a text of any length, indented and no wider than the rest.
 func (t *statusText) folded(indent, text string) {
-	for _, line := range fold(web.Line(text, maxText), statusWidth-len(indent)) {
-		t.line(indent + line)
+	for paragraph := range strings.SplitSeq(text, "\n") {
+		for _, line := range fold(paragraph, statusWidth-len(indent)) {
+			t.line(indent + line)
+		}
 	}
 }
 
@@ -72,7 +72,7 @@ func (t *statusText) head(r *web.Report) {
 func marksOf(r *web.Report) *owners.Marks {
 	marks := &owners.Marks{Shared: r.Shared, Reserved: r.Reserved, Isolated: r.Isolated}
 	for i, o := range web.Owners(r.Containers) {
-		label := web.Line(o.Namespace+"/"+o.Pod+" "+o.Name, maxText)
+		label := o.Namespace + "/" + o.Pod + " " + o.Name
 		marks.Owners = append(marks.Owners, owners.Owner{Number: i, Label: label, CPUs: o.CPUs})
 	}
 	return marks
@@ -91,8 +91,8 @@ func (t *statusText) containers(r *web.Report) {
 			note = "UNSETTLED: " + c.Unsettled + " " + note
 		}
 		rows = append(rows, []string{
-			mark, web.Line(c.Namespace+"/"+c.Pod+" "+c.Name, maxText), cpus, orDash(c.Mems.String()), web.Line(string(c.Policy), maxText),
-			web.Line(c.Phase, maxText), web.Age(r.Time.Sub(c.Since)),
+			mark, c.Namespace + "/" + c.Pod + " " + c.Name, cpus, orDash(c.Mems.String()), string(c.Policy),
+			c.Phase, web.Age(r.Time.Sub(c.Since)),
 		})
 		notes = append(notes, note)
 	}

@@ -7,17 +7,6 @@ import (
 	"nri-cpuset/topology/cpuset"
 )
 
-// thread is one CPU in the picture.
-type thread struct {
-	ID      int
-	Y       int
-	Class   string // what it is
-	Pattern string // drawn over it: hatch or dots
-	Mark    string // whose it is
-	Anchor  string // of its owner's row
-	Title   string
-}
-
 // drawing knows how each CPU is drawn.
 type drawing struct {
 	report *Report
@@ -37,34 +26,37 @@ func newDrawing(r *Report, owners []Owner) *drawing {
 }
 
 func (d *drawing) thread(id int) thread {
-	t := thread{ID: id}
+	t := thread{cpu: id}
 	r := d.report
 	owner := d.of[id]
 	var is []string
 	switch {
 	case owner != nil:
-		t.Class, t.Mark, t.Anchor = fmt.Sprintf("own c%d", owner.Color), owner.Mark, anchor(owner)
+		t.class, t.mark, t.anchor = fmt.Sprintf("own c%d", owner.Color), owner.Mark, anchor(owner)
 		is = append(is, owner.Namespace+"/"+owner.Pod+" "+owner.Name)
 	case r.Shared.Contains(id):
-		t.Class = "shared"
+		t.class = "shared"
 		is = append(is, "shared pool")
 	case r.Machine.Machine != nil && r.Machine.Offline.Contains(id):
-		t.Class = "offline"
+		t.class = "offline"
 		is = append(is, "offline")
 	default:
-		t.Class = "nobody"
+		t.class = "nobody"
 	}
 	if r.Reserved.Contains(id) {
-		t.Class += " reserved"
-		t.Pattern = "hatch"
+		t.class += " reserved"
+		t.pattern = "hatch"
 		is = append(is, "reserved")
 	}
 	if r.Isolated.Contains(id) {
-		t.Class += " isolated"
-		t.Pattern = "dots"
+		t.class += " isolated"
+		t.pattern = "dots"
 		is = append(is, "isolated")
 	}
-	t.Title = fmt.Sprintf("CPU %d: %s", id, strings.Join(is, ", "))
+	if len(is) == 0 {
+		is = append(is, "nobody's")
+	}
+	t.title = fmt.Sprintf("CPU %d: %s", id, strings.Join(is, ", "))
 	return t
 }
 
@@ -95,10 +87,8 @@ func (d *drawing) legend() []legendEntry {
 		if len(cpus.String()) > maxListed {
 			listed = cpuset.Set{}
 		}
-		sample := thread{ID: -1, Class: class, Pattern: pattern, Mark: mark, Title: name}
-		entries = append(entries, legendEntry{
-			Sample: core{Threads: []thread{sample}, Height: threadPitch}, Name: name, Count: cpus.Len(), CPUs: listed, Note: note,
-		})
+		sample := core{{cpu: noCPU, class: class, pattern: pattern, mark: mark, title: name}}
+		entries = append(entries, legendEntry{Sample: sample, Name: name, Count: cpus.Len(), CPUs: listed, Note: note})
 	}
 	of := "of one container each"
 	if len(d.owners) > 0 {

@@ -11,7 +11,6 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
-	"time"
 
 	"nri-cpuset/topology/cpuset"
 )
@@ -25,7 +24,7 @@ var pageText string
 var pageTemplate = template.Must(template.New("page").Funcs(template.FuncMap{
 	"style": func() template.CSS { return template.CSS(style) }, //nolint:gosec // our own file
 	"list":  breakable,
-	"stamp": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+	"stamp": stamp,
 }).Parse(pageText))
 
 // breakable lets a list of numbers be broken after commas, with nothing that would be copied along.

@@ -26,17 +26,6 @@ type group struct {
 // Label names the group for those who do not see it.
 func (g *group) Label() string { return strings.Join(g.Titles, ", ") }
 
-// core is one core, drawn as a column of its threads.
-type core struct {
-	Threads []thread
-	Height  int
-}
-
-const (
-	threadHeight = 18
-	threadPitch  = threadHeight + 1
-)
-
 // level is one way to divide the machine.
 type level struct {
 	kind  string
@@ -47,16 +36,15 @@ type level struct {
 // layout draws a machine as boxes in boxes: packages > NUMA nodes > last-level caches > cores, but for a machine on which a node holds
 // several packages, say; there the larger is outside. A set that crosses another's border is drawn in parts.
 func layout(m *topology.Machine, draw func(cpu int) thread) []group {
-	levels := []level{packageLevel(m), nodeLevel(m), cacheLevel(m)}
-	for range levels {
-		for i := 1; i < len(levels); i++ {
-			if levels[i].encloses(&levels[i-1]) && !levels[i-1].encloses(&levels[i]) {
-				levels[i-1], levels[i] = levels[i], levels[i-1]
+	p := picture{machine: m, draw: draw, levels: []level{packageLevel(m), nodeLevel(m), cacheLevel(m)}}
+	for range p.levels {
+		for i := 1; i < len(p.levels); i++ {
+			if outer, inner := &p.levels[i-1], &p.levels[i]; inner.encloses(outer) && !outer.encloses(inner) {
+				*outer, *inner = *inner, *outer
 			}
 		}
 	}
-	p := picture{machine: m, draw: draw}
-	return append(p.divide(m.Online, levels).Groups, memoryOnly(m)...)
+	return append(p.divide(m.Online, 0).Groups, memoryOnly(m)...)
 }
 
 func packageLevel(m *topology.Machine) level {
@@ -95,13 +83,13 @@ func memoryOnly(m *topology.Machine) []group {
 }
 
 func nodeTitle(n *topology.Node) string {
-	title := fmt.Sprintf("NUMA node %d · %s", n.ID, amount(n.MemoryKiB))
+	parts := []string{fmt.Sprintf("NUMA node %d", n.ID), amount(n.MemoryKiB)}
 	for _, kib := range slices.Sorted(maps.Keys(n.HugePages)) {
 		if count := n.HugePages[kib]; count > 0 {
-			title += fmt.Sprintf(" · %d × %s", count, amount(kib))
+			parts = append(parts, fmt.Sprintf("%d × %s", count, amount(kib)))
 		}
 	}
-	return title
+	return strings.Join(parts, " · ")
 }
 
 // encloses tells whether each set of inner is within one of l's.
@@ -114,46 +102,46 @@ func (l *level) encloses(inner *level) bool {
 type picture struct {
 	machine *topology.Machine
 	draw    func(cpu int) thread
+	levels  []level // the outermost first
 }
 
-// divide draws some CPUs, divided by the first level, and what comes of it by the next. Where a level leaves them in one piece, the box is
-// not drawn twice: it is that of the level above.
-func (p *picture) divide(cpus cpuset.Set, levels []level) group {
-	if len(levels) == 0 {
+// divide draws some CPUs, divided by the level at this depth, and what comes of it by the next. What a level leaves in one piece gets no box
+// of its own, but a second title.
+func (p *picture) divide(cpus cpuset.Set, depth int) group {
+	if depth == len(p.levels) {
 		cores := p.cores(cpus)
 		return group{Cores: cores, Across: coresAcross(len(cores))}
 	}
-	l := &levels[0]
+	l := &p.levels[depth]
 	var parts []group
-	rest := cpus
-	for i, set := range l.sets {
-		part := set.Intersect(cpus)
-		if part.IsEmpty() {
-			continue
-		}
-		rest = rest.Difference(part)
-		g := p.divide(part, levels[1:])
-		title := l.title(i)
-		if !part.Equal(set) {
-			title += " (part)"
-		}
+	add := func(part cpuset.Set, title string) {
+		g := p.divide(part, depth+1)
 		g.Kind, g.Titles = l.kind, append([]string{title}, g.Titles...)
 		parts = append(parts, g)
 	}
-	if len(parts) == 0 {
-		return p.divide(rest, levels[1:])
+	rest := cpus
+	for i, set := range l.sets {
+		part := set.Intersect(cpus)
+		rest = rest.Difference(part)
+		switch {
+		case part.IsEmpty():
+		case part.Equal(set):
+			add(part, l.title(i))
+		default:
+			add(part, l.title(i)+" (part)")
+		}
+	}
+	if len(parts) == 0 && depth > 0 {
+		return p.divide(rest, depth+1)
 	}
 	if !rest.IsEmpty() {
-		g := p.divide(rest, levels[1:])
-		g.Kind, g.Titles = l.kind, append([]string{"no " + l.kind}, g.Titles...)
-		parts = append(parts, g)
+		add(rest, "no "+l.kind)
 	}
-	outermost := len(levels) == 3
-	if len(parts) == 1 && !outermost {
+	if len(parts) == 1 && depth > 0 {
 		return parts[0]
 	}
 	g := group{Groups: parts}
-	if innermost := len(levels) == 1; innermost {
+	if innermost := depth == len(p.levels)-1; innermost {
 		for i := range parts {
 			g.Across = max(g.Across, parts[i].Across)
 		}
@@ -169,11 +157,9 @@ func (p *picture) cores(cpus cpuset.Set) []core {
 		cpu, _ := p.machine.CPU(rest.First())
 		threads := p.machine.Cores[cpu.Core].CPUs
 		rest = rest.Difference(threads)
-		c := core{Height: threads.Len() * threadPitch}
+		var c core
 		for id := range threads.All() {
-			t := p.draw(id)
-			t.Y = len(c.Threads) * threadPitch
-			c.Threads = append(c.Threads, t)
+			c = append(c, p.draw(id))
 		}
 		cores = append(cores, c)
 	}
@@ -196,7 +182,7 @@ func groupsAcross(n, cores int) int {
 	if n*cores <= maxCoresAcross/4 {
 		return n
 	}
-	return across(n, 1, max(1, maxCoresAcross/cores))
+	return across(n, 1, min(max(1, maxCoresAcross/cores), 16))
 }
 
 // across returns how many of n equal things stand side by side so that they fill a rectangle, wider than high by the ratio or a little more.

@@ -43,6 +43,9 @@ func (m *Machine) UnmarshalJSON(text []byte) error {
 	if err != nil {
 		return fmt.Errorf("reading a machine: %w", err)
 	}
+	if len(machine.Cores) != len(shape.Cores) {
+		return fmt.Errorf("reading a machine: %d cores become %d, as threads of one core are in several packages", len(shape.Cores), len(machine.Cores))
+	}
 	m.Machine = machine
 	m.Offline = shape.Offline
 	return nil

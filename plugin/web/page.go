@@ -34,12 +34,14 @@ type status struct {
 	Kind, Text string
 }
 
-// row is a container in the table.
+// row is a container in the table. It embeds nothing: a template takes much longer to find promoted fields.
 type row struct {
-	*Owner
-
-	Age    string // of the placement
-	Anchor string // empty for one that has no CPUs to point from
+	Container *Container
+	Anchor    string // empty for one that has no CPUs to point from
+	Mark      string
+	Color     int
+	Age       string // of the placement
+	Stamp     string
 }
 
 // newPage makes a page of a report.
@@ -48,11 +50,11 @@ func newPage(r *Report, refresh int) *page {
 	p := &page{Report: r, Refresh: refresh, Status: statusOf(r)}
 	owners := Owners(r.Containers)
 	for i := range owners {
-		p.Owners = append(p.Owners, row{&owners[i], p.Ago(owners[i].Since), anchor(&owners[i])})
+		p.Owners = append(p.Owners, p.row(owners[i].Container, anchor(&owners[i]), owners[i].Mark, owners[i].Color))
 	}
 	for i := range r.Containers {
 		if c := &r.Containers[i]; !c.Exclusive {
-			p.Others = append(p.Others, row{&Owner{Container: c}, p.Ago(c.Since), ""})
+			p.Others = append(p.Others, p.row(c, "", "", 0))
 		}
 	}
 	p.bound()
@@ -63,7 +65,7 @@ func newPage(r *Report, refresh int) *page {
 		p.Large = m.Online.Len() <= maxLarge
 		p.Groups = layout(m, d.thread)
 		for id := range m.Offline.All() {
-			p.Offline = append(p.Offline, core{Threads: []thread{d.thread(id)}, Height: threadPitch})
+			p.Offline = append(p.Offline, core{d.thread(id)})
 		}
 	}
 	return p
@@ -98,6 +100,12 @@ func machineText(m *topology.Machine) string {
 	}
 	return text
 }
+
+func (p *page) row(c *Container, anchor, mark string, color int) row {
+	return row{Container: c, Anchor: anchor, Mark: mark, Color: color, Age: p.Ago(c.Since), Stamp: stamp(c.Since)}
+}
+
+func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 
 // Ago is how long before the report something was.
 func (p *page) Ago(t time.Time) string { return Age(p.Time.Sub(t)) }

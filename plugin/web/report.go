@@ -6,7 +6,7 @@ import (
 	"nri-cpuset/topology/cpuset"
 )
 
-// Report is what is going on on one node at one moment. docs/api.md describes its JSON field by field.
+// Report is the state of one node at one moment. docs/api.md describes its JSON field by field.
 type Report struct {
 	Node    string    `json:"node"`
 	Version string    `json:"version"`
