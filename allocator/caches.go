@@ -41,7 +41,7 @@ func takePartOfCache(p *pool, cache *unit, need int) int {
 	if need%2 != 0 && threads > 1 && part.Len() > need {
 		part.Remove(part.Last())
 	}
-	if part.Len() != need {
+	if part.Len() != need || p.coreSums && !p.layout.wholeCores(part).Equal(part) {
 		return need
 	}
 	p.take(part)

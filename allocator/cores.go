@@ -38,3 +38,15 @@ func (l *layout) shareInCores(here, others cpuset.Set, need int) int {
 func (p *pool) mayTake(u *unit, need int) bool {
 	return !p.coreSums || p.layout.sums(p.free.Difference(u.cpus))(need-u.size)
 }
+
+// addsUp returns a function that tells whether some of the free cores of a mask's nodes come to n CPUs.
+func (a *Allocator) addsUp(free cpuset.Set, n int) func(nodeMask) bool {
+	return func(m nodeMask) bool { return a.layout.sums(free.Intersect(a.cpusOn(m)))(n) }
+}
+
+// fewestInCores returns how many NUMA nodes n CPUs in whole cores need when nothing is taken.
+func (a *Allocator) fewestInCores(n int) (int, bool) {
+	h := hints{universe: a.cpuNodes, accept: a.addsUp(a.machine.Online, n)}
+	m, ok := h.narrowest(1, maxMaskNodes, 0)
+	return m.size(), ok
+}

@@ -6,7 +6,7 @@ import "nri-cpuset/topology/cpuset"
 func (a *Allocator) placeCPUs(u *Usage, r *Request, affinity nodeMask) (cpuset.Set, error) {
 	n, held := r.CPUs, r.Held.CPUs
 	free := a.freeFor(u, r)
-	if err := a.checkCores(free, n); err != nil {
+	if err := a.checkCores(free, held, n); err != nil {
 		return cpuset.Set{}, err
 	}
 	if n > free.Len() {
@@ -99,7 +99,7 @@ func (a *Allocator) pick(from cpuset.Set, n int) cpuset.Set {
 
 // checkCores is full-pcpus-only: nobody shares a core with anybody else, the system included. Where reservedSystemCPUs names some threads of a
 // core only, the others can be given out all the same, as the kubelet does.
-func (a *Allocator) checkCores(free cpuset.Set, n int) error {
+func (a *Allocator) checkCores(free, held cpuset.Set, n int) error {
 	if !a.policy.Options.FullPCPUsOnly {
 		return nil
 	}
@@ -110,7 +110,7 @@ func (a *Allocator) checkCores(free cpuset.Set, n int) error {
 		return a.refuse(SMTAlignmentError, "full-pcpus-only: %d CPUs asked, %d free in cores that hold no reserved CPU (%s)",
 			n, whole.Len(), a.freeOn(nil, whole, nil))
 	}
-	if a.coreSums() && !a.layout.sums(free)(n) {
+	if a.coreSums() && !a.layout.sums(free.Difference(held))(n-held.Len()) {
 		return a.refuse(SMTAlignmentError, "full-pcpus-only: %d CPUs asked, which the free cores, of different sizes, do not add up to (%s)",
 			n, a.freeOn(nil, free, nil))
 	}
@@ -142,7 +142,7 @@ func (a *Allocator) checkShared(u *Usage, r *Request, cpus cpuset.Set) error {
 func (a *Allocator) checkPool(u *Usage, r *Request) error {
 	if a.policy.CPUManager == CPUManagerStatic && a.Shared(u).Union(r.Held.CPUs.Intersect(a.shareable)).IsEmpty() {
 		return a.refuse(UnexpectedAdmissionError,
-			"cpuManagerPolicy static: the shared pool is empty, all CPUs but the reserved are exclusive (%s): switch strict-cpu-reservation off", brief(u.exclusive))
+			"cpuManagerPolicy static: the shared pool is empty: all CPUs are exclusive (%s) or withheld (%s)", brief(u.exclusive), brief(a.withheld))
 	}
 	return nil
 }

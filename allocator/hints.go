@@ -15,6 +15,7 @@ type hints struct {
 	must     nodeMask
 	least    int
 	needs    []need
+	accept   func(nodeMask) bool // what else is asked of such a mask, and of all that contain it; nil for nothing
 	exact    []nodeMask
 
 	preferred int         // a mask of this size is preferred
@@ -45,7 +46,7 @@ func (h *hints) fitsOpen(m nodeMask) bool {
 			return false
 		}
 	}
-	return true
+	return h.accept == nil || h.accept(m)
 }
 
 // isEmpty tells whether no mask fits. The universe fits if anything made of it does.
@@ -57,7 +58,7 @@ func (h *hints) prefers(m nodeMask) bool {
 
 // narrowest returns the smallest mask that fits, contains the given one and has first to last nodes; of equal sizes the smaller integer.
 func (h *hints) narrowest(first, last int, with nodeMask) (nodeMask, bool) {
-	s := search{universe: h.universe, must: h.must | with, needs: h.needs}
+	s := search{universe: h.universe, must: h.must | with, needs: h.needs, accept: h.accept}
 	best, found := s.narrowest(max(first, h.least, 1), last)
 	for _, m := range h.exact {
 		if size := m.size(); size < first || size > last || !m.contains(with) {
@@ -95,6 +96,12 @@ func (a *Allocator) cpuHints(free, reusable cpuset.Set, n int) hints {
 		needs:     []need{{amount: uint64(n), at: at}},
 		preferred: a.fewestNodes(n),
 		times:     1,
+	}
+	if a.coreSums() {
+		h.accept = a.addsUp(free, n)
+		if fewest, ok := a.fewestInCores(n); ok {
+			h.preferred = fewest
+		}
 	}
 	if a.policy.Options.AlignBySocket {
 		h.sockets = a.socketRule(h.preferred)

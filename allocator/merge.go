@@ -87,6 +87,7 @@ func (a *Allocator) common(all []*hints, first, last int, accept func(nodeMask) 
 	s := search{universe: a.allNodes, accept: accept, distances: a.distances}
 	least := first
 	for _, h := range all {
+		s.accept = both(s.accept, h.accept)
 		s.universe &= h.universe
 		s.must |= h.must
 		s.needs = append(s.needs, h.needs...)
@@ -104,6 +105,18 @@ func (a *Allocator) common(all []*hints, first, last int, accept func(nodeMask) 
 		}
 	}
 	return best, found
+}
+
+// both accepts what two functions accept, either of which may be nil.
+func both(f, g func(nodeMask) bool) func(nodeMask) bool {
+	switch {
+	case f == nil:
+		return g
+	case g == nil:
+		return f
+	default:
+		return func(m nodeMask) bool { return f(m) && g(m) }
+	}
 }
 
 func fitsAll(all []*hints, m nodeMask) bool {
