@@ -1,0 +1,265 @@
+package cluster
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"nri-cpuset/test/cluster/kube"
+)
+
+const deploy = "../../deploy"
+
+// cluster is a cluster of one node for one test.
+type cluster struct {
+	*fixture
+	kube *kube.Cluster
+}
+
+func startCluster(t *testing.T) *cluster {
+	t.Helper()
+	begin := time.Now()
+	k, err := kube.StartCluster(t.Context(), box, bin)
+	if err != nil {
+		t.Fatalf("start a cluster: %v", err)
+	}
+	c := &cluster{fixtureOf(t, k.Node), k}
+	t.Cleanup(func() {
+		if t.Failed() {
+			c.dump(t)
+		}
+		if err := c.kube.Close(); err != nil {
+			t.Errorf("end the cluster: %v", err)
+		}
+	})
+	must(t, c.ImportPlugin(t.Context(), os.Getenv("E2E_IMAGE")))
+	await(t, "the node is ready", func(ctx context.Context) error {
+		ready, err := c.kube.Kubectl(ctx, "get", "node", kube.NodeName, "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`)
+		if err == nil && ready != "True" {
+			err = fmt.Errorf("ready is %q", ready)
+		}
+		return err
+	})
+	say(t, "measured: a cluster was up after %v; CPUs %s are there to be given away", time.Since(begin).Round(time.Millisecond), c.last)
+	return c
+}
+
+// dump shows what a person would look at.
+func (c *cluster) dump(t *testing.T) {
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	for _, args := range [][]string{
+		{"get", "pods", "-A", "-o", "wide"},
+		{"get", "events", "-A"},
+		{"logs", "-n", "nri-cpuset", "daemonset/nri-cpuset", "--tail=-1", "--insecure-skip-tls-verify-backend"},
+	} {
+		output, err := c.kube.Kubectl(ctx, args...)
+		t.Logf("kubectl %s:\n%s %v", strings.Join(args, " "), output, err)
+	}
+	t.Logf("containerd's log:\n%s", c.ContainerdLog())
+	t.Log(c.kube.LogTails())
+}
+
+// kubectl runs kubectl, which must not fail.
+func (c *cluster) kubectl(t *testing.T, args ...string) string {
+	t.Helper()
+	say(t, "kubectl %s", strings.Join(args, " "))
+	output, err := c.kube.Kubectl(t.Context(), args...)
+	must(t, err)
+	return output
+}
+
+// apply applies a manifest with kubectl.
+func (c *cluster) apply(t *testing.T, manifest string) {
+	t.Helper()
+	output, err := c.kube.KubectlWith(t.Context(), manifest, nil, "apply", "-f", "-")
+	must(t, err)
+	say(t, "kubectl apply -f -: %s", strings.ReplaceAll(output, "\n", "; "))
+}
+
+// pod runs a pod of testdata and waits for its container main.
+func (c *cluster) pod(t *testing.T, name string) kube.Container {
+	t.Helper()
+	c.apply(t, c.manifest(t, name))
+	return c.running(t, name, "main", 0)
+}
+
+// configure changes the plugin's configuration as a person would who does not like editors.
+func (c *cluster) configure(t *testing.T, config string) {
+	t.Helper()
+	patch, err := json.Marshal(map[string]any{"data": map[string]string{"config.yaml": config}})
+	must(t, err)
+	c.kubectl(t, "patch", "configmap", "nri-cpuset", "-n", "nri-cpuset", "--type", "merge", "-p", string(patch))
+}
+
+// awaitDescribed waits until `kubectl describe` says all of these.
+func (c *cluster) awaitDescribed(t *testing.T, pod string, wants ...string) {
+	t.Helper()
+	await(t, fmt.Sprintf("kubectl describe pod %s says %q", pod, wants), func(ctx context.Context) error {
+		text, err := c.kube.Kubectl(ctx, "describe", "pod", pod)
+		if err != nil {
+			return err
+		}
+		for _, want := range wants {
+			if !strings.Contains(text, want) {
+				return fmt.Errorf("no %q in:\n%s", want, text)
+			}
+		}
+		for line := range strings.Lines(text) {
+			if strings.Contains(line, "nri-cpuset refuses") {
+				say(t, "kubectl describe pod %s: %s", pod, strings.TrimSpace(line))
+			}
+		}
+		return nil
+	})
+}
+
+// resize changes the CPUs of a pod's container main, requests and limits, in place.
+func (c *cluster) resize(t *testing.T, pod, cpu string) {
+	t.Helper()
+	c.kubectl(t, "patch", "pod", pod, "--subresource", "resize", "--patch",
+		fmt.Sprintf(`{"spec":{"containers":[{"name":"main","resources":{"requests":{"cpu":%q},"limits":{"cpu":%q}}}]}}`, cpu, cpu))
+}
+
+// expectSame asserts that a container is the very one that it was.
+func (c *cluster) expectSame(t *testing.T, containers ...kube.Container) {
+	t.Helper()
+	for _, was := range containers {
+		now, err := c.attempt(t.Context(), was.Pod, was.Name, -1)
+		must(t, err)
+		if now.ID != was.ID || !now.Running {
+			t.Errorf("%s is %s, running %v; want %s, running", fullName(was), now.ID, now.Running, was.ID)
+		}
+	}
+}
+
+// plugin returns the container of the DaemonSet's pod, once that is ready.
+func (c *cluster) plugin(t *testing.T) kube.Container {
+	t.Helper()
+	c.kubectl(t, "rollout", "status", "-n", "nri-cpuset", "daemonset/nri-cpuset", "--timeout", patience.String())
+	name := c.kubectl(t, "get", "pods", "-n", "nri-cpuset", "-o", "jsonpath={.items[0].metadata.name}")
+	return c.running(t, name, "nri-cpuset", 0)
+}
+
+const none = "cpuManagerPolicy: none\n"
+
+// fullPCPUs is the policy that a person would switch on: all but the last core reserved, whole cores only.
+func (c *cluster) fullPCPUs() string {
+	return fmt.Sprintf("cpuManagerPolicy: static\nreservedSystemCPUs: %q\ncpuManagerPolicyOptions: {full-pcpus-only: \"true\"}\n", c.rest)
+}
+
+// TestCluster is the life of nri-cpuset in a cluster: installed, switched on and off, and uninstalled.
+func TestCluster(t *testing.T) {
+	c := startCluster(t)
+	begin := time.Now()
+	c.kubectl(t, "apply", "-f", filepath.Join(deploy, "daemonset.yaml"))
+	plugin := c.plugin(t)
+	say(t, "measured: the DaemonSet was ready %v after kubectl apply", time.Since(begin).Round(time.Millisecond))
+
+	// As it is shipped it touches nobody.
+	exclusive := c.pod(t, "exclusive")
+	shared := []kube.Container{c.pod(t, "burstable"), c.pod(t, "besteffort"), c.pod(t, "fractional")}
+	burstable, fractional := shared[0], shared[2]
+	everybody := append(shared, exclusive)
+	whole := c.whole * 100_000
+	asMade := func(when string) {
+		t.Helper()
+		c.expectSoonOn(t, when, c.all, everybody...)
+		c.expectQuota(t, exclusive, whole, whole)
+		c.expectQuota(t, burstable, 50_000, 50_000)
+		c.expectQuota(t, fractional, 20_000, 20_000)
+	}
+	asMade("with the policy none")
+
+	c.configure(t, c.fullPCPUs())
+	took := c.expectSoonOn(t, "the policy is static", c.last, exclusive)
+	say(t, "measured: the container was pinned %v after kubectl patch configmap", took.Round(time.Millisecond))
+	c.expectSoonOn(t, "the policy is static", c.rest, append(shared, plugin)...)
+	c.expectQuota(t, exclusive, -1, -1)
+	c.expectQuota(t, burstable, 50_000, 50_000)
+	w := c.watch(t, "exclusive/main")
+
+	// A configuration that is wrong changes nothing, and does not make the pod unready.
+	c.configure(t, "cpuManagerPolicy: statik\n")
+	time.Sleep(15 * time.Second) // longer than the kubelet takes to bring it to the pod
+	if got := c.kubectl(t, "get", "daemonset", "-n", "nri-cpuset", "nri-cpuset", "-o", "jsonpath={.status.numberReady}"); got != "1" {
+		t.Errorf("%s pods of the DaemonSet are ready while the configuration is wrong, want 1", got)
+	}
+	c.configure(t, c.fullPCPUs())
+
+	// There is one core to give away.
+	c.apply(t, strings.Replace(c.manifest(t, "exclusive"), "name: exclusive", "name: second", 1))
+	c.awaitDescribed(t, "second", "CreateContainerError", "nri-cpuset refuses container init of pod default/second", "UnexpectedAdmissionError")
+	c.kubectl(t, "delete", "pod", "second")
+	w.expectNoOverlap(t)
+	w.expectStayed(t, everybody...)
+
+	t.Run("resize", func(t *testing.T) { c.testResize(t, exclusive, shared) })
+
+	c.configure(t, none)
+	asMade("the policy is none again")
+	c.expectSame(t, append(everybody, plugin)...)
+
+	c.kubectl(t, "delete", "-f", filepath.Join(deploy, "daemonset.yaml"), "--timeout", patience.String())
+	c.awaitEnd(t, plugin.Pod)
+	asMade("it is uninstalled")
+	c.expectSame(t, everybody...)
+	c.kubectl(t, "delete", "pod", "burstable")
+	after := c.pod(t, "burstable")
+	c.expectOn(t, "it is uninstalled and gone", c.all, after)
+}
+
+// testResize resizes an exclusive container in place, out of its CPUs and back into them.
+func (c *cluster) testResize(t *testing.T, exclusive kube.Container, shared []kube.Container) {
+	everybody := append(shared, exclusive)
+	c.resize(t, "exclusive", "500m")
+	c.expectSoonOn(t, "nobody asks for whole CPUs any more", c.all, everybody...)
+	c.expectQuota(t, exclusive, 50_000, 50_000)
+
+	whole := fmt.Sprint(c.whole)
+	c.resize(t, "exclusive", whole)
+	c.expectSoonOn(t, "it asks for whole CPUs again", c.last, exclusive)
+	c.expectSoonOn(t, "it asks for whole CPUs again", c.rest, shared...)
+	c.expectQuota(t, exclusive, -1, -1)
+
+	// Nothing is left to give: the resize is refused as a whole, until there is something again.
+	c.resize(t, "exclusive", "500m")
+	c.expectSoonOn(t, "it has given its CPUs back", c.all, everybody...)
+	c.configure(t, fmt.Sprintf("cpuManagerPolicy: static\nreservedSystemCPUs: %q\n", c.all))
+	time.Sleep(15 * time.Second)
+	c.resize(t, "exclusive", whole)
+	c.awaitDescribed(t, "exclusive", "nri-cpuset refuses to resize container main of pod default/exclusive")
+	c.expectOn(t, "a resize is refused", c.all, everybody...)
+	c.configure(t, c.fullPCPUs())
+	c.expectSoonOn(t, "there is a core to give away again", c.last, exclusive)
+	c.expectSoonOn(t, "there is a core to give away again", c.rest, shared...)
+	c.expectQuota(t, exclusive, -1, -1)
+	c.expectSame(t, everybody...)
+}
+
+// TestClusterFirstPod measures what a new user waits for: from kubectl apply, of nri-cpuset with a policy and of a pod, until the pod is on its
+// own.
+func TestClusterFirstPod(t *testing.T) {
+	c := startCluster(t)
+	text, err := os.ReadFile(filepath.Join(deploy, "daemonset.yaml"))
+	must(t, err)
+	// As a person would who edits the file first.
+	static := strings.Replace(string(text), "cpuManagerPolicy: none\n", fmt.Sprintf("cpuManagerPolicy: static\n    reservedSystemCPUs: %q\n", c.rest), 1)
+	if static == string(text) {
+		t.Fatalf("%s does not say cpuManagerPolicy: none any more:\n%s", deploy, text)
+	}
+	begin := time.Now()
+	c.apply(t, static)
+	c.apply(t, c.manifest(t, "exclusive"))
+	main := c.running(t, "exclusive", "main", 0)
+	c.expectSoonOn(t, "installed with a policy", c.last, main)
+	say(t, "measured: from kubectl apply to the first pinned pod: %v", time.Since(begin).Round(time.Millisecond))
+	c.expectQuota(t, main, -1, -1)
+	shared := c.pod(t, "burstable")
+	c.expectOn(t, "beside the first pinned pod", c.rest, shared)
+}
