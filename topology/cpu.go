@@ -118,9 +118,12 @@ var (
 	packageCPUs = attribute{"package_cpus_list", "core_siblings_list", "package_cpus", "core_siblings"}
 )
 
-// sharings is what the CPUs say one by one, by CPU: with whom each shares its core, its package and its last-level cache, if it has one.
-type sharings struct {
-	cores, packages, caches map[int]sharing
+// cpuReading is what one CPU's folder says: where it sits, and with whom it shares its core, its package and its last-level cache, if it
+// has one.
+type cpuReading struct {
+	place            place
+	core, pkg, cache sharing
+	hasCache         bool
 }
 
 // readPlaces reads where each online CPU sits, all but its node. Who shares a core or a package is told by the sets, not by core_id and
@@ -131,81 +134,78 @@ func readPlaces(sys tree, online cpuset.Set) ([]place, error) {
 		return nil, err
 	}
 	defer cpus.close()
-	places := make([]place, 0, online.Len())
-	all := sharings{cores: map[int]sharing{}, packages: map[int]sharing{}, caches: map[int]sharing{}}
-	for id := range online.All() {
-		p, err := readPlace(cpus, id, online, &all)
-		if err != nil {
+	ids := online.IDs()
+	readings, err := readEach(len(ids), func(i int) (cpuReading, error) { return readCPU(cpus, ids[i], online) })
+	if err != nil {
+		return nil, err
+	}
+	cores, packages, caches := map[int]sharing{}, map[int]sharing{}, map[int]sharing{}
+	for _, r := range readings {
+		cores[r.place.cpu], packages[r.place.cpu] = r.core, r.pkg
+		if r.hasCache {
+			caches[r.place.cpu] = r.cache
+		}
+	}
+	places := make([]place, 0, len(readings))
+	for _, r := range readings {
+		p := r.place
+		if p.core, err = lowestSharing(cores, p.cpu); err != nil {
 			return nil, err
+		}
+		if p.pkg, err = lowestSharing(packages, p.cpu); err != nil {
+			return nil, err
+		}
+		if r.hasCache {
+			if p.cache, err = lowestSharing(caches, p.cpu); err != nil {
+				return nil, err
+			}
 		}
 		places = append(places, p)
-	}
-	for i := range places {
-		if err := places[i].settle(&all); err != nil {
-			return nil, err
-		}
 	}
 	return places, nil
 }
 
-// readPlace reads one CPU's folder.
-func readPlace(cpus folder, id int, online cpuset.Set, all *sharings) (place, error) {
-	p := place{cpu: id, cache: none}
+// readCPU reads cpuN/topology and cpuN/cache.
+func readCPU(cpus folder, id int, online cpuset.Set) (cpuReading, error) {
+	r := cpuReading{place: place{cpu: id, cache: none}}
 	cpu, err := cpus.folder(cpuName(id))
 	if err != nil {
-		return p, fmt.Errorf("CPU %d is online, but: %w", id, err)
+		return r, fmt.Errorf("CPU %d is online, but: %w", id, err)
 	}
 	defer cpu.close()
 	topology, err := cpu.folder("topology")
 	if err != nil {
-		return p, fmt.Errorf("CPU %d is online, but: %w", id, err)
+		return r, fmt.Errorf("CPU %d is online, but: %w", id, err)
 	}
 	defer topology.close()
 
-	core, err := topology.set(coreCPUs)
-	if err != nil {
-		return p, err
+	if r.core, err = topology.set(coreCPUs); err != nil {
+		return r, err
 	}
-	pkg, err := topology.set(packageCPUs)
-	if err != nil {
-		return p, err
+	if r.pkg, err = topology.set(packageCPUs); err != nil {
+		return r, err
 	}
-	all.cores[id], all.packages[id] = core.within(online), pkg.within(online)
+	r.core, r.pkg = r.core.within(online), r.pkg.within(online)
 	// The numbers are the same for all who share, so they are read once.
-	if all.cores[id].cpus.First() == id {
-		if p.coreID, err = topology.integer("core_id"); err != nil {
-			return p, err
+	if r.core.cpus.First() == id {
+		if r.place.coreID, err = topology.integer("core_id"); err != nil {
+			return r, err
 		}
 	}
-	if all.packages[id].cpus.First() == id {
-		if p.packageID, err = topology.integer("physical_package_id"); err != nil {
-			return p, err
+	if r.pkg.cpus.First() == id {
+		if r.place.packageID, err = topology.integer("physical_package_id"); err != nil {
+			return r, err
 		}
 	}
-	cache, found, err := readCache(cpu)
-	if err != nil {
-		return p, err
+	if r.cache, r.hasCache, err = readCache(cpu); err != nil {
+		return r, err
 	}
-	p.from = source{pkg: pkg.file, cache: cpu.path("cache")}
-	if found {
-		all.caches[id] = cache.within(online)
-		p.from.cache = cache.file
+	r.cache = r.cache.within(online)
+	r.place.from = source{pkg: r.pkg.file, cache: cpu.path("cache")}
+	if r.hasCache {
+		r.place.from.cache = r.cache.file
 	}
-	return p, nil
-}
-
-// settle fills in with whom p shares, when all CPUs are known.
-func (p *place) settle(all *sharings) (err error) {
-	if p.core, err = lowestSharing(all.cores, p.cpu); err != nil {
-		return err
-	}
-	if p.pkg, err = lowestSharing(all.packages, p.cpu); err != nil {
-		return err
-	}
-	if _, found := all.caches[p.cpu]; found {
-		p.cache, err = lowestSharing(all.caches, p.cpu)
-	}
-	return err
+	return r, nil
 }
 
 func (s sharing) within(online cpuset.Set) sharing {

@@ -6,8 +6,10 @@ import (
 	"io/fs"
 	"os"
 	"path"
+	"runtime"
 	"strconv"
 	"strings"
+	"sync"
 
 	"golang.org/x/sys/unix"
 
@@ -200,6 +202,27 @@ func (f folder) set(a attribute) (sharing, error) {
 		return sharing{cpus: set, file: f.path(name)}, nil
 	}
 	return sharing{}, &fs.PathError{Op: "read", Path: f.path(a[0]), Err: unix.ENOENT}
+}
+
+// readEach reads n things, a few at the same time, and returns them in order, or the error of the first of them that cannot be read.
+func readEach[T any](n int, read func(i int) (T, error)) ([]T, error) {
+	workers := min(4, runtime.GOMAXPROCS(0))
+	things, errs := make([]T, n), make([]error, n)
+	var wait sync.WaitGroup
+	for worker := range workers {
+		wait.Go(func() {
+			for i := worker; i < n; i += workers {
+				things[i], errs[i] = read(i)
+			}
+		})
+	}
+	wait.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return nil, err
+		}
+	}
+	return things, nil
 }
 
 // sharing is which CPUs share something, by the word of one file.

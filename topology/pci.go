@@ -1,7 +1,6 @@
 package topology
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -28,21 +27,20 @@ func readPCIDevices(sys tree, online cpuset.Set) ([]PCIDevice, error) {
 	if err != nil {
 		return nil, err
 	}
-	var devices []PCIDevice
-	for _, address := range addresses {
-		device, err := readPCIDevice(sys, devicesFolder+"/"+address)
+	slices.Sort(addresses)
+	devices, err := readEach(len(addresses), func(i int) (PCIDevice, error) {
+		device, err := readPCIDevice(sys, devicesFolder+"/"+addresses[i])
 		if absent(err) {
-			continue // unplugged since
+			return PCIDevice{}, nil // unplugged since
 		}
-		if err != nil {
-			return nil, err
-		}
-		device.Address = address
+		device.Address = addresses[i]
 		device.LocalCPUs = device.LocalCPUs.Intersect(online)
-		devices = append(devices, device)
+		return device, err
+	})
+	if err != nil {
+		return nil, err
 	}
-	slices.SortFunc(devices, func(a, b PCIDevice) int { return cmp.Compare(a.Address, b.Address) })
-	return devices, nil
+	return slices.DeleteFunc(devices, func(d PCIDevice) bool { return d.Address == "" }), nil
 }
 
 func readPCIDevice(sys tree, name string) (PCIDevice, error) {
