@@ -1,8 +1,8 @@
 // Package topology knows the machine: its CPUs, cores, packages, last-level caches, NUMA nodes, memory and PCI devices.
 //
-// [Read] reads it from sysfs, under any root, and [ParseDescription] from the JSON that a scenario names. Both give a [Machine], an
-// immutable value: nothing in it may be changed, so it can be shared between goroutines without a lock. A CPU that goes offline makes a
-// new Machine.
+// [Read] reads it from sysfs, under any root, and [ParseDescription] from the JSON that a scenario names; [Open] does what fits a path. Each
+// gives a [Machine], an immutable value: nothing in it may be changed, so it can be shared between goroutines without a lock. A CPU that goes
+// offline makes a new Machine; [ReadOnline] tells cheaply that it is time for one. [Machine.Draw] draws it for people.
 package topology
 
 import (
