@@ -31,6 +31,7 @@ type Container struct {
 
 	id string
 	// Under Runtime.mu.
+	asks     *kubepod.Container // replaced at a resize, never changed
 	state    State
 	known    bool // to the runtime: from the end of its creation
 	removing bool
@@ -59,6 +60,13 @@ func (r *Runtime) Shown(c *Container) *api.Container {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return c.shown()
+}
+
+// Asks returns what the pod's container of this name asks for by now: as its pod says, or as it was resized. It is not to be changed.
+func (r *Runtime) Asks(p *Pod, name string) *kubepod.Container {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return p.asks[name]
 }
 
 // Create is the CRI's CreateContainer for one of the pod's containers. What plugins want changed of other containers is changed when it
@@ -119,26 +127,17 @@ func (r *Runtime) create(l *relay, p *Pod, name string) (c *Container, undo bool
 }
 
 func (r *Runtime) newContainer(p *Pod, name string) (*Container, error) {
-	spec, err := p.container(name)
-	if err != nil {
-		return nil, err
-	}
 	id := r.newID()
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	c := &Container{Pod: p, Name: name, Attempt: p.attempts[name], id: id}
-	p.attempts[name]++
-	c.spec = r.node.Container(&p.Spec, spec, p.sandbox, id, c.Attempt)
-	return c, nil
-}
-
-func (p *Pod) container(name string) (*kubepod.Container, error) {
-	for _, c := range p.Spec.Ordered() {
-		if c.Name == name {
-			return c, nil
-		}
+	asks := p.asks[name]
+	if asks == nil {
+		return nil, fmt.Errorf("pod %s has no container %q", p.Spec.Name, name)
 	}
-	return nil, fmt.Errorf("pod %s has no container %q", p.Spec.Name, name)
+	c := &Container{Pod: p, Name: name, Attempt: p.attempts[name], id: id, asks: asks}
+	p.attempts[name]++
+	c.spec = r.node.Container(&p.Spec, asks, p.sandbox, id, c.Attempt)
+	return c, nil
 }
 
 // adjust applies a plugin's adjustment to the record. What this runtime does not play (mounts, devices, hooks) is passed over.
@@ -330,7 +329,10 @@ func (r *Runtime) UpdateResources(c *Container, requests, limits kubepod.Resourc
 		return err
 	}
 	defer end()
-	resized := kubepod.Container{Name: c.Name, Requests: requests, Limits: limits}
+	r.mu.Lock()
+	resized := *c.asks
+	r.mu.Unlock()
+	resized.Requests, resized.Limits = maps.Clone(requests), maps.Clone(limits)
 	asked := r.node.Resources(&resized)
 	// In a request to update, unlike in a specification, what is not limited is 0.
 	if asked.Cpu.Quota == nil {
@@ -346,23 +348,30 @@ func (r *Runtime) UpdateResources(c *Container, requests, limits kubepod.Resourc
 	if granted == nil {
 		granted = asked // no plugin has anything to say
 	}
-	if err := r.apply(c, granted); err != nil {
+	if err := r.apply(c, granted, &resized); err != nil {
 		return fmt.Errorf("updating %s: %w", c, err)
 	}
-	r.mu.Lock()
-	if spec, err := c.Pod.container(c.Name); err == nil {
-		spec.Requests, spec.Limits = maps.Clone(requests), maps.Clone(limits)
-	}
-	r.mu.Unlock()
 	return ignoreRefusal(l.postUpdateContainer(c))
 }
 
-// apply changes a container's resources in the record, and in the kernel where it has a task.
-func (r *Runtime) apply(c *Container, change *api.LinuxResources) error {
+// apply changes a container's resources in the record, and in the kernel where it has a task. asks is what the container asks for from now
+// on, where that is why they change.
+func (r *Runtime) apply(c *Container, change *api.LinuxResources, asks *kubepod.Container) (err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if c.removing {
 		return fmt.Errorf("container %s is being removed", c)
+	}
+	if asks != nil {
+		old := c.asks
+		c.asks = asks
+		defer func() {
+			if err != nil {
+				c.asks = old
+				return
+			}
+			c.Pod.asks[c.Name] = asks
+		}()
 	}
 	if r.options.Manner == CRIO {
 		if c.state == Exited {

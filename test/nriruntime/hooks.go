@@ -5,7 +5,9 @@ import (
 	"path"
 	"time"
 
+	"github.com/containerd/nri/pkg/api"
 	"github.com/containerd/ttrpc"
+	"google.golang.org/protobuf/proto"
 )
 
 // Hooks are the places where faults are put in, and where the runtime can be watched. Any may be nil. They are called from several
@@ -139,7 +141,12 @@ func (c *connection) close() {
 // intercept is between the adaptation and the plugin: within the adaptation's time limit.
 func (c *connection) intercept(ctx context.Context, request *ttrpc.Request, reply *ttrpc.Response, info *ttrpc.UnaryClientInfo, invoke ttrpc.Invoker) error {
 	method := path.Base(info.FullMethod)
-	if method == "Synchronize" {
+	switch method {
+	case "Configure":
+		if err := c.tellVersion(request); err != nil {
+			return err
+		}
+	case "Synchronize":
 		c.relay.synchronizing(c)
 	}
 	hook := c.relay.r.options.Hooks.Call
@@ -151,4 +158,15 @@ func (c *connection) intercept(ctx context.Context, request *ttrpc.Request, repl
 		Method: method, Pod: s.pod, Container: s.container,
 		ctx: ctx, request: request, reply: reply, info: info, invoke: invoke, conn: c,
 	})
+}
+
+// tellVersion puts the version of the NRI into the request in which plugins are told it.
+func (c *connection) tellVersion(request *ttrpc.Request) (err error) {
+	var configure api.ConfigureRequest
+	if err := proto.Unmarshal(request.GetPayload(), &configure); err != nil {
+		return err
+	}
+	configure.NRIVersion = c.relay.r.options.NRIVersion
+	request.Payload, err = proto.Marshal(&configure)
+	return err
 }

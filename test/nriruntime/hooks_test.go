@@ -163,6 +163,16 @@ func TestDownInTheMiddle(t *testing.T) {
 	})
 }
 
+func TestNRIVersion(t *testing.T) {
+	for told, want := range map[string]string{"": adaptationVersion, "v0.11.0": "v0.11.0"} {
+		p := &testPlugin{}
+		start(t, Options{NRIVersion: told}, p)
+		if got := p.stub.RuntimeNRIVersion(); got != want {
+			t.Errorf("with the version %q the plugin is told %q, want %q", told, got, want)
+		}
+	}
+}
+
 func TestWaitPluginGivesUp(t *testing.T) {
 	r := start(t, Options{}, &testPlugin{})
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Millisecond)

@@ -35,6 +35,7 @@ type group struct {
 	quota   int64      // microseconds a period; -1: none
 	period  uint64     // microseconds
 	running bool       // it has a process that has been let go
+	asks    *kubepod.Container
 }
 
 const defaultPeriod = 100_000 // the kernel's, microseconds
@@ -45,14 +46,15 @@ type Snapshot struct {
 	Containers []View // that have a cgroup, by pod and name
 }
 
-// View is one container as the kernel has it.
+// View is one container as the kernel has it, and what it asks for by now.
 type View struct {
 	Container *Container
-	Running   bool       // its process runs; false: it has been made and not been let go
-	CPUs      cpuset.Set // where the kernel lets it run: cpuset.cpus.effective
-	Mems      cpuset.Set // likewise
-	Quota     int64      // CFS quota, microseconds a period; -1: none
-	PodQuota  int64      // that of its pod's cgroup, which the kubelet has set
+	Asks      *kubepod.Container // not to be changed
+	Running   bool               // its process runs; false: it has been made and not been let go
+	CPUs      cpuset.Set         // where the kernel lets it run: cpuset.cpus.effective
+	Mems      cpuset.Set         // likewise
+	Quota     int64              // CFS quota, microseconds a period; -1: none
+	PodQuota  int64              // that of its pod's cgroup, which the kubelet has set
 }
 
 func newKernel(o Options, root string) (*kernel, error) {
@@ -147,7 +149,7 @@ func (k *kernel) removePod(p *Pod) {
 
 // addContainer makes a container's cgroup.
 func (k *kernel) addContainer(c *Container, r *api.LinuxResources) error {
-	g := &group{dir: k.dir(c), quota: -1, period: defaultPeriod}
+	g := &group{dir: k.dir(c), quota: -1, period: defaultPeriod, asks: c.asks}
 	return k.change(func() error {
 		if err := k.set(g, r); err != nil {
 			return err
@@ -187,6 +189,7 @@ func (k *kernel) update(c *Container, r *api.LinuxResources) error {
 		if err := k.set(g, r); err != nil {
 			return err
 		}
+		g.asks = c.asks
 		return k.writeFiles(g)
 	})
 }
@@ -243,7 +246,7 @@ func (k *kernel) snapshot() Snapshot {
 	s := Snapshot{Online: k.online, Containers: make([]View, 0, len(k.groups))}
 	for c, g := range k.groups {
 		v := View{
-			Container: c, Running: g.running,
+			Container: c, Asks: g.asks, Running: g.running,
 			CPUs: effective(g.cpus, k.online), Mems: effective(g.mems, k.mems),
 			Quota: g.quota, PodQuota: -1,
 		}

@@ -16,7 +16,8 @@ type Pod struct {
 	sandbox *api.PodSandbox
 	// Under Runtime.mu.
 	stopped  bool
-	attempts map[string]int // by container name
+	asks     map[string]*kubepod.Container // by container name: as in Spec, or as resized since
+	attempts map[string]int                // by container name
 }
 
 // ID returns the sandbox's id.
@@ -39,7 +40,10 @@ func (r *Runtime) RunPod(spec kubepod.Pod) (*Pod, error) {
 	if spec.UID == "" {
 		spec.UID = fmt.Sprintf("%s-%s-%s-%s-%s", id[32:40], id[40:44], id[44:48], id[48:52], id[52:64])
 	}
-	p := &Pod{Spec: spec, sandbox: r.node.Sandbox(&spec, id), attempts: map[string]int{}}
+	p := &Pod{Spec: spec, sandbox: r.node.Sandbox(&spec, id), asks: map[string]*kubepod.Container{}, attempts: map[string]int{}}
+	for _, c := range spec.Ordered() {
+		p.asks[c.Name] = c
+	}
 	if err := r.kernel.addPod(p); err != nil {
 		return nil, err
 	}
@@ -66,11 +70,7 @@ func (r *Runtime) StopPod(p *Pod) error {
 }
 
 func (r *Runtime) stopPod(l *relay, p *Pod) error {
-	r.mu.Lock()
-	again := p.stopped
-	p.stopped = true
-	r.mu.Unlock()
-	if again && r.options.Manner == CRIO {
+	if r.podStopped(p) && r.options.Manner == CRIO {
 		return nil
 	}
 	for _, c := range r.containersOf(p) {
@@ -91,6 +91,9 @@ func (r *Runtime) stopPod(l *relay, p *Pod) error {
 		}
 		// containerd logs it and goes on.
 	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	p.stopped = true
 	return nil
 }
 

@@ -309,7 +309,7 @@ func (r *Runtime) update(u *api.ContainerUpdate) error {
 		case Done:
 		}
 	}
-	return r.apply(c, u.GetLinux().GetResources())
+	return r.apply(c, u.GetLinux().GetResources(), nil)
 }
 
 func (l *relay) tell(id string, what told) {

@@ -40,6 +40,9 @@ type Options struct {
 	CgroupV1    bool // cgroup v1's rules, and its layout where there are files
 	CgroupFiles bool // keep the kernel's state in files too, under [Runtime.CgroupRoot]
 
+	// NRIVersion is the version of the NRI that plugins are told they talk to; empty: that of this adaptation. Its behaviour is the same.
+	NRIVersion string
+
 	Dir  string // of the socket and the cgroup files; empty: a temporary one, which Close removes
 	Seed int64  // container and sandbox ids follow from it
 
@@ -53,6 +56,9 @@ type Options struct {
 
 	Hooks Hooks
 }
+
+// adaptationVersion is that in go.mod. The adaptation itself knows it from the binary's build information, of which tests have none.
+const adaptationVersion = "v0.12.5"
 
 // ErrDown is the error of a call to a runtime that is down, or that went down meanwhile.
 var ErrDown = errors.New("the runtime is down")
@@ -90,6 +96,9 @@ func Start(o Options) (*Runtime, error) {
 	}
 	if o.Mems.IsEmpty() {
 		o.Mems = cpuset.New(0)
+	}
+	if o.NRIVersion == "" {
+		o.NRIVersion = adaptationVersion
 	}
 	if o.ExitDelay == 0 {
 		o.ExitDelay = 10 * time.Millisecond

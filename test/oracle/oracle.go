@@ -1,0 +1,178 @@
+// Package oracle judges what a plugin does by what the kernel would do: no instant may exist in which a container can run on a CPU that
+// another one has for itself. It knows from the pods alone who ought to have CPUs of its own, and asks the plugin nothing.
+package oracle
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"sync"
+
+	"nri-cpuset/plugin/kubepod"
+	"nri-cpuset/test/nriruntime"
+	"nri-cpuset/topology/cpuset"
+)
+
+// Oracle watches the kernel of one runtime. Give its Changed to the runtime's hooks.
+type Oracle struct {
+	// Reserved are CPUs that no container may have for itself.
+	Reserved cpuset.Set
+	// KeepQuota says that exclusive containers keep their CFS quota (disableCPUQuotaWithExclusiveCPUs: false).
+	KeepQuota bool
+
+	mu         sync.Mutex
+	away       bool
+	violations []string
+	had        map[key]held        // what every exclusive container had last
+	known      map[string]struct{} // ids of containers that were there while the plugin was
+	unpinned   map[string]struct{} // ids of those that came while it was away, and that nobody has looked at since
+}
+
+// key names a container over its restarts. An init container's CPUs go to the containers after it, so that each of its attempts is another.
+type key struct{ podUID, name string }
+
+type held struct {
+	cpus   cpuset.Set
+	wanted int // how many CPUs it asked for then
+}
+
+// maxViolations is how many are kept: the first ones tell most.
+const maxViolations = 20
+
+// New returns an oracle for a plugin that is there from the beginning.
+func New(reserved cpuset.Set) *Oracle {
+	return &Oracle{Reserved: reserved, had: map[key]held{}, known: map[string]struct{}{}, unpinned: map[string]struct{}{}}
+}
+
+// Away says whether the plugin is away. Then containers are created without it, which nobody can help; but those that have been pinned
+// still may not move.
+func (o *Oracle) Away(away bool) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.away = away
+}
+
+// Changed judges the kernel's state after one change.
+func (o *Oracle) Changed(s nriruntime.Snapshot) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	for i := range s.Containers {
+		id := s.Containers[i].Container.ID()
+		if !o.away {
+			o.known[id] = struct{}{}
+		} else if _, known := o.known[id]; !known {
+			o.unpinned[id] = struct{}{}
+		}
+	}
+	o.judge(&s)
+}
+
+// Settled judges a state in which the plugin is there again and has had the time to put everything right. If nothing is wrong, nothing is
+// excused any more from now on; otherwise it returns what is wrong, and has noted nothing.
+func (o *Oracle) Settled(s nriruntime.Snapshot) []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	strict := &Oracle{Reserved: o.Reserved, KeepQuota: o.KeepQuota, had: maps.Clone(o.had)}
+	strict.judge(&s)
+	if len(strict.violations) == 0 {
+		o.had = strict.had
+		maps.Copy(o.known, o.unpinned)
+		clear(o.unpinned)
+	}
+	return strict.violations
+}
+
+// Violations returns what was seen that must not be, the first ones first.
+func (o *Oracle) Violations() []string {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return slices.Clone(o.violations)
+}
+
+// Exclusive returns how many CPUs a container ought to have for itself: SPEC.md section 1.
+func Exclusive(pod *kubepod.Pod, c *kubepod.Container) int {
+	if pod.QoS() != kubepod.Guaranteed {
+		return 0
+	}
+	return c.WholeCPUs()
+}
+
+func (o *Oracle) judge(s *nriruntime.Snapshot) {
+	for i := range s.Containers {
+		v := &s.Containers[i]
+		if !v.Running {
+			continue // it has executed nothing yet
+		}
+		if _, excused := o.unpinned[v.Container.ID()]; excused {
+			continue
+		}
+		if wanted := wants(v); wanted > 0 {
+			o.judgeExclusive(v, wanted)
+			o.judgeOverlaps(s, v)
+		}
+	}
+}
+
+// judgeExclusive looks at one exclusive container by itself.
+func (o *Oracle) judgeExclusive(v *nriruntime.View, wanted int) {
+	if v.CPUs.Len() != wanted {
+		o.violation("%s runs on %s, and asked for %d CPUs of its own", v.Container, v.CPUs, wanted)
+		return
+	}
+	if reserved := v.CPUs.Intersect(o.Reserved); !reserved.IsEmpty() {
+		o.violation("%s runs on %s, of which %s is reserved", v.Container, v.CPUs, reserved)
+	}
+	if !o.KeepQuota && v.Quota > 0 {
+		o.violation("%s has CPUs of its own and a quota of %d", v.Container, v.Quota)
+	}
+	before, pinned := o.had[keyOf(v)]
+	if pinned && !follows(before, v.CPUs) {
+		o.violation("%s was moved from %s to %s", v.Container, before.cpus, v.CPUs)
+	}
+	o.had[keyOf(v)] = held{v.CPUs, wanted}
+}
+
+// follows tells whether a set is what a container may have after another: the same, more next to it, or a part of it.
+func follows(before held, now cpuset.Set) bool {
+	if now.Len() < before.wanted {
+		return now.IsSubsetOf(before.cpus)
+	}
+	return before.cpus.IsSubsetOf(now)
+}
+
+// judgeOverlaps looks at who else may run where an exclusive container does.
+func (o *Oracle) judgeOverlaps(s *nriruntime.Snapshot, v *nriruntime.View) {
+	for i := range s.Containers {
+		other := &s.Containers[i]
+		if other.Container == v.Container || !other.Running {
+			continue
+		}
+		if _, excused := o.unpinned[other.Container.ID()]; excused {
+			continue
+		}
+		if both := other.CPUs.Intersect(v.CPUs); !both.IsEmpty() {
+			o.violation("%s may run on %s, which %s has for itself", other.Container, both, v.Container)
+		}
+	}
+}
+
+func (o *Oracle) violation(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	if len(o.violations) < maxViolations && !slices.Contains(o.violations, text) {
+		o.violations = append(o.violations, text)
+	}
+}
+
+func wants(v *nriruntime.View) int {
+	return Exclusive(&v.Container.Pod.Spec, v.Asks)
+}
+
+func keyOf(v *nriruntime.View) key {
+	c := v.Container
+	for i := range c.Pod.Spec.InitContainers {
+		if init := &c.Pod.Spec.InitContainers[i]; init.Name == c.Name && !init.Sidecar() {
+			return key{c.Pod.UID(), c.ID()}
+		}
+	}
+	return key{c.Pod.UID(), c.Name}
+}
