@@ -176,13 +176,19 @@ func (s *scenario) replay(m *topology.Machine) error {
 		want := step.Expect
 		if step.Add == nil {
 			b.remove(step.Remove)
-		} else if err := b.add(step.Add); (err == nil) != want.Admitted || reasonOf(err) != want.Reason {
-			return fmt.Errorf("step %d, %s: got %v, want %q", i, step.Add.Name, err, want.Reason)
+		} else {
+			reason, err := b.add(step.Add)
+			if err != nil {
+				return fmt.Errorf("step %d, %s: %w", i, step.Add.Name, err)
+			}
+			if reason != want.Reason || (reason == "") != want.Admitted {
+				return fmt.Errorf("step %d, %s: got %q, want %q", i, step.Add.Name, reason, want.Reason)
+			}
 		}
 		for name, w := range want.Containers {
 			got := b.pods[step.Add.Name][name]
-			if !got.CPUs.Equal(w.CPUs) || !mems(got).Equal(w.Mems) {
-				return fmt.Errorf("step %d, %s: container %s got CPUs %q mems %q, want %q %q", i, step.Add.Name, name, got.CPUs, mems(got), w.CPUs, w.Mems)
+			if !got.CPUs.Equal(w.CPUs) || !got.Mems().Equal(w.Mems) {
+				return fmt.Errorf("step %d, %s: container %s got CPUs %q mems %q, want %q %q", i, step.Add.Name, name, got.CPUs, got.Mems(), w.CPUs, w.Mems)
 			}
 		}
 		if got := a.Shared(b.usage); !got.Equal(want.Shared) {
@@ -192,17 +198,6 @@ func (s *scenario) replay(m *topology.Machine) error {
 	return nil
 }
 
-func mems(p allocator.Placement) cpuset.Set { return p.Mems() }
-
-func reasonOf(err error) allocator.Reason {
-	var refusal *allocator.Refusal
-	errors.As(err, &refusal)
-	if refusal == nil {
-		return ""
-	}
-	return refusal.Reason
-}
-
 // books are a node's pods: container by container, and what each has.
 type books struct {
 	allocator *allocator.Allocator
@@ -210,8 +205,8 @@ type books struct {
 	pods      map[string]map[string]allocator.Placement
 }
 
-// add places a pod's containers in order. A pod that is refused holds nothing.
-func (b *books) add(p *pod) error {
+// add places a pod's containers in order. A pod that is refused holds nothing; the reason is why.
+func (b *books) add(p *pod) (allocator.Reason, error) {
 	placed := map[string]allocator.Placement{}
 	b.pods[p.Name] = placed
 	total := p.total()
@@ -225,15 +220,17 @@ func (b *books) add(p *pod) error {
 			r.Affinity = affinity
 		}
 		got, err := b.allocator.Place(b.usage, r)
-		if err != nil {
+		if refusal := new(allocator.Refusal); errors.As(err, &refusal) {
 			b.remove(p.Name)
-			return err
+			return refusal.Reason, nil
+		} else if err != nil {
+			return "", err
 		}
 		affinity = &got.Affinity
 		b.usage.Take(got)
 		placed[c.Name] = got
 	}
-	return nil
+	return "", nil
 }
 
 func (b *books) remove(name string) {

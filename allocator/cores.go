@@ -18,7 +18,7 @@ func (l *layout) sums(cpus cpuset.Set) func(n int) bool {
 	var shifted big.Int
 	for i := range l.cores {
 		if c := &l.cores[i]; c.cpus.IsSubsetOf(cpus) {
-			reach.Or(reach, shifted.Lsh(reach, uint(c.size))) //nolint:gosec // a core has a few threads
+			reach.Or(reach, shifted.Lsh(reach, uint(c.size)))
 		}
 	}
 	return func(n int) bool { return n >= 0 && reach.Bit(n) == 1 }

@@ -81,12 +81,12 @@ func narrower(m, than nodeMask) bool {
 
 // cpuHints says on which NUMA nodes n exclusive CPUs are free. Those in reusable are, and its nodes have to be in every mask.
 func (a *Allocator) cpuHints(free, reusable cpuset.Set, n int) hints {
-	if n == 0 {
+	if n <= 0 {
 		return hints{}
 	}
 	at := make([]uint64, len(a.machine.Nodes))
 	for i := range at {
-		at[i] = uint64(a.machine.Nodes[i].CPUs.IntersectLen(free))
+		at[i] = uint64(a.machine.Nodes[i].CPUs.IntersectLen(free)) //nolint:gosec // a count
 	}
 	h := hints{
 		opinion:   true,

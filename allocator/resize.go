@@ -13,7 +13,7 @@ func (r *Request) keepsAll(needs []memoryNeed) bool {
 func (a *Allocator) changeCPUs(u *Usage, r *Request, affinity nodeMask) (cpuset.Set, error) {
 	held := r.Held.CPUs
 	switch {
-	case r.CPUs == 0:
+	case r.CPUs <= 0:
 		return cpuset.Set{}, a.checkPool(u, r)
 	case r.CPUs > held.Len():
 		return a.placeCPUs(u, r, affinity)

@@ -9,35 +9,50 @@ import (
 // why writes the reason of a placement for people, in one line: "packed, 4 CPUs in 2 whole cores on NUMA node 0; memory on NUMA node 0".
 func (a *Allocator) why(r *Request, p *Placement) string {
 	text := make([]byte, 0, 128)
-	if p.CPUs.IsEmpty() {
+	switch {
+	case !p.CPUs.IsEmpty():
+		text = a.appendCPUs(append(text, a.how(r, p)...), p)
+	case a.policy.CPUManager == CPUManagerStatic:
 		text = append(text, "shared pool"...)
-	} else {
-		text = append(text, a.how(r, p)...)
-		text = append(text, ", "...)
-		text = strconv.AppendInt(text, int64(p.CPUs.Len()), 10)
-		text = append(text, " CPUs"...)
-		if cores := a.countWholeCores(p.CPUs); cores > 0 {
-			text = append(text, " in "...)
-			text = strconv.AppendInt(text, int64(cores), 10)
-			text = append(text, " whole cores"...)
-		}
-		text = appendNodes(text, a.numbersOf(a.nodesOf(p.CPUs)))
-		if !p.Affinity.Nodes.IsEmpty() && !p.CPUs.IsSubsetOf(a.aligned(a.maskOf(p.Affinity.Nodes))) {
-			text = append(text, ", more than the topology manager chose"...)
-		}
 	}
 	if len(p.Blocks) > 0 {
-		text = append(text, "; memory"...)
-		text = appendNodes(text, p.Mems())
+		if len(text) > 0 {
+			text = append(text, "; "...)
+		}
+		text = appendNodes(append(text, "memory"...), p.Mems())
 	}
 	return string(text)
+}
+
+func (a *Allocator) appendCPUs(text []byte, p *Placement) []byte {
+	text = appendCount(append(text, ", "...), p.CPUs.Len(), " CPU")
+	if cores := a.countWholeCores(p.CPUs); cores > 0 {
+		text = appendCount(append(text, " in "...), cores, " whole core")
+	}
+	text = appendNodes(text, a.numbersOf(a.nodesOf(p.CPUs)))
+	if !p.Affinity.Nodes.IsEmpty() && !p.CPUs.IsSubsetOf(a.aligned(a.maskOf(p.Affinity.Nodes))) {
+		text = append(text, ", more than the topology manager chose"...)
+	}
+	return text
+}
+
+func appendCount(text []byte, n int, noun string) []byte {
+	text = append(strconv.AppendInt(text, int64(n), 10), noun...)
+	if n != 1 {
+		text = append(text, 's')
+	}
+	return text
 }
 
 func appendNodes(text []byte, nodes cpuset.Set) []byte {
 	if nodes.IsEmpty() {
 		return text
 	}
-	text = append(text, " on NUMA node "...)
+	text = append(text, " on NUMA node"...)
+	if nodes.Len() > 1 {
+		text = append(text, 's')
+	}
+	text = append(text, ' ')
 	return append(text, nodes.String()...)
 }
 
