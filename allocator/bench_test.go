@@ -70,15 +70,7 @@ func benchmarkPlace(b *testing.B, s shape, p allocator.Policy) {
 			Memory: allocator.Memory{"memory": uint64(1+random.IntN(8)) << 30},
 		}}
 	}
-	for i := 0; usage.Exclusive().Len() < m.Online.Len()/2; i++ {
-		got, err := a.Place(usage, requests[i%len(requests)])
-		if err != nil && i > 10*len(requests) {
-			break // as full as it gets
-		}
-		if err == nil {
-			usage.Take(got)
-		}
-	}
+	fillHalf(a, usage, requests, random)
 	samples := make([]time.Duration, 0, b.N)
 	refused := 0
 	b.ReportAllocs()
@@ -99,4 +91,20 @@ func benchmarkPlace(b *testing.B, s shape, p allocator.Policy) {
 	b.ReportMetric(float64(samples[len(samples)/2].Nanoseconds()), "p50-ns")
 	b.ReportMetric(float64(samples[len(samples)*99/100].Nanoseconds()), "p99-ns")
 	b.ReportMetric(float64(refused)/float64(b.N), "refused/op")
+}
+
+// fillHalf fills the machine until nothing more fits, and then lets containers go at random until half of it is free, in pieces.
+func fillHalf(a *allocator.Allocator, usage *allocator.Usage, requests []allocator.Request, random *rand.Rand) {
+	var all []allocator.Placement
+	for i := range 20 * len(requests) {
+		if got, err := a.Place(usage, requests[i%len(requests)]); err == nil {
+			usage.Take(got)
+			all = append(all, got)
+		}
+	}
+	for usage.Exclusive().Len() > a.Machine().Online.Len()/2 {
+		i := random.IntN(len(all))
+		usage.Give(all[i])
+		all = slices.Delete(all, i, i+1)
+	}
 }

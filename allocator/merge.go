@@ -128,7 +128,8 @@ func fitsAll(all []*hints, m nodeMask) bool {
 	return true
 }
 
-// mergeOthers finds the best mask that comes out of a combination when none is preferred by all. 0: none has a node left.
+// mergeOthers finds the best mask that comes out of a combination when none is preferred by all. 0: none has a node left. With more than
+// exactNodes nodes it looks at those combinations only in which all masks are the same, or all but one are as wide as they can be.
 func (a *Allocator) mergeOthers(all []*hints) nodeMask {
 	target := 0 // the most that any resource needs by itself
 	for _, h := range all {

@@ -249,7 +249,7 @@ func mergeListedSingle(a *Allocator, lists [][]listedHint) (listedHint, bool) {
 func TestMergeAgainstReference(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 1))
 	preferred, others, refused := 0, 0, 0
-	for round := range 6000 {
+	for round := range 2500 {
 		c := randomTrial(t, random)
 		all := c.a.hints(c.u, &c.r, &c.r.Amount)
 		lists := c.lists()
@@ -276,7 +276,7 @@ func TestMergeAgainstReference(t *testing.T) {
 		}
 	}
 	t.Logf("%d preferred, %d not, %d refused by single-numa-node", preferred, others, refused)
-	if min(preferred, others, refused) < 300 {
+	if min(preferred, others, refused) < 200 {
 		t.Error("the cases are too much alike to show anything")
 	}
 }

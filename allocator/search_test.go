@@ -3,7 +3,6 @@ package allocator
 import (
 	"math/rand/v2"
 	"testing"
-	"time"
 )
 
 // TestSearchAgainstAllMasks compares the search with a walk over all masks.
@@ -85,7 +84,7 @@ func walk(s *search, nodes, first, last int) nodeMask {
 func TestSearchIsBounded(t *testing.T) {
 	random := rand.New(rand.NewPCG(5, 5))
 	for _, distances := range []bool{false, true} {
-		for range 10 {
+		for range 3 {
 			s := search{universe: below(maxMaskNodes)}
 			a, b := need{at: make([]uint64, maxMaskNodes)}, need{at: make([]uint64, maxMaskNodes)}
 			for i := range maxMaskNodes {
@@ -103,12 +102,9 @@ func TestSearchIsBounded(t *testing.T) {
 					s.distances = append(s.distances, row)
 				}
 			}
-			start := time.Now()
 			s.narrowest(20, 20)
-			if took := time.Since(start); took > 2*time.Second {
-				t.Errorf("took %v", took)
-			} else if testing.Verbose() {
-				t.Logf("took %v, %d of %d steps, found %v", took, maxSteps-s.steps, maxSteps, s.best != 0)
+			if took := maxSteps - s.steps; took > maxSteps+1 {
+				t.Errorf("took %d steps, the limit is %d", took, maxSteps)
 			}
 		}
 	}
