@@ -99,7 +99,7 @@ func (d *drawing) legend() []legendEntry {
 	if d.strict {
 		add("nobody reserved", "hatch", "", "reserved", r.Reserved, "for the system alone")
 	} else {
-		add("shared reserved", "hatch", "", "reserved", r.Reserved, "for the system, in the shared pool too")
+		add("shared reserved", "hatch", "", "reserved", r.Reserved, "for the system, shared too")
 	}
 	isolated := "shared isolated"
 	if !r.Isolated.Overlaps(r.Shared) {

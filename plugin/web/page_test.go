@@ -242,7 +242,7 @@ func TestProblems(t *testing.T) {
 		{
 			"one unsettled", func(r *web.Report) { r.Containers[0].Unsettled = "no room" },
 			"ready",
-			[]string{"1 container is not where the policy wants them"},
+			[]string{"1 container is not where the policy wants it"},
 		},
 		{
 			"two at once", func(r *web.Report) { r.ConfigErr, r.StateErr = "a", "b" },
@@ -285,7 +285,7 @@ func TestLegendCountsCPUs(t *testing.T) {
 		want   []string
 	}{
 		{"reserved in the shared pool", &r, []string{
-			"62 exclusive", "64 shared", "2 reserved for the system, in the shared pool too 0,64", "2 isolated by the kernel's isolcpus= 63,127",
+			"62 exclusive", "64 shared", "2 reserved for the system, shared too 0,64", "2 isolated by the kernel's isolcpus= 63,127",
 		}},
 		{"strictly reserved, one offline", &strict, []string{
 			"62 exclusive", "62 shared", "2 reserved for the system alone 0,64", "2 isolated by the kernel's isolcpus= 63,127", "1 offline 200",

@@ -58,7 +58,8 @@ func (r *Report) Problems() []Problem {
 		}
 	}
 	if unsettled > 0 {
-		add(plural(unsettled, "container is", "containers are")+" not where the policy wants them", "The table says why, at each of them.")
+		add(plural(unsettled, "container is not where the policy wants it", "containers are not where the policy wants them"),
+			"The table says why.")
 	}
 	return list
 }

@@ -4,6 +4,8 @@ package webtest
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"nri-cpuset/plugin/web"
@@ -26,8 +28,8 @@ var (
 // CPUs returns how many CPUs the machine has.
 func (s Shape) CPUs() int { return s.Packages * s.Nodes * s.Caches * s.Cores * s.Threads }
 
-// Machine returns the machine.
-func (s Shape) Machine() *topology.Machine {
+// Machine returns the machine, some CPUs of which are offline.
+func (s Shape) Machine(offline ...int) *topology.Machine {
 	type cpu struct {
 		ID     int `json:"id"`
 		Core   int `json:"core"`
@@ -46,6 +48,9 @@ func (s Shape) Machine() *topology.Machine {
 	}
 	cores := s.CPUs() / s.Threads
 	for id := range s.CPUs() {
+		if slices.Contains(offline, id) {
+			continue
+		}
 		core := id % cores
 		llc := core / s.Cores
 		numa := llc / s.Caches
@@ -62,6 +67,7 @@ func (s Shape) Machine() *topology.Machine {
 	if err != nil {
 		panic(err)
 	}
+	m.Offline = cpuset.New(offline...)
 	return m
 }
 
@@ -92,41 +98,31 @@ func (s Shape) Report() web.Report {
 		}
 		core += sizes[(i+1)%len(sizes)] // left to the shared pool
 		r.Exclusive = r.Exclusive.Union(cpus)
-		node := m.Nodes[m.Cores[m.Cores[0].CPUs.First()].Node].ID
-		if cpu, ok := m.CPU(cpus.First()); ok {
-			node = m.Nodes[cpu.Node].ID
-		}
-		r.Containers = append(r.Containers, container(fmt.Sprintf("%s-%d", names[kind], i), cpus, node, i))
+		cpu, _ := m.CPU(cpus.First())
+		r.Containers = append(r.Containers, exclusive(fmt.Sprintf("%s-%d", names[kind], i), cpus, m.Nodes[cpu.Node].ID, i))
 	}
 	r.Shared = m.Online.Difference(r.Exclusive).Difference(m.Isolated)
-	return s.withShared(r)
+	for i, name := range []string{"kube-system/coredns-5d78c/coredns", "kube-system/kube-proxy-x2x8z/kube-proxy", "web/sidecar-injected-1/envoy"} {
+		c := container(name, 100+i)
+		c.Policy, c.Why = web.PolicyShared, "its pod is not Guaranteed"
+		r.Containers = append(r.Containers, c)
+	}
+	return r
 }
 
-func container(name string, cpus cpuset.Set, node, i int) web.Container {
-	var c web.Container
-	fields := [3]*string{&c.Namespace, &c.Pod, &c.Name}
-	at := 0
-	for _, r := range name {
-		if r == '/' {
-			at++
-			continue
-		}
-		*fields[at] += string(r)
-	}
-	c.PodUID, c.ID, c.Phase = fmt.Sprintf("00000000-0000-4000-8000-%012d", i), fmt.Sprintf("%064x", i), "running"
+func exclusive(name string, cpus cpuset.Set, node, i int) web.Container {
+	c := container(name, i)
 	c.Exclusive, c.Policy, c.CPUs, c.Mems = true, web.PolicyExclusive, cpus, cpuset.New(node)
-	c.Since = Now.Add(-time.Duration(i*i) * 7 * time.Minute)
 	c.Why = fmt.Sprintf("whole cores on NUMA node %d, which had the fewest free CPUs that were enough", node)
 	return c
 }
 
-func (s Shape) withShared(r web.Report) web.Report {
-	for i, name := range []string{"kube-system/coredns-5d78c/coredns", "kube-system/kube-proxy-x2x8z/kube-proxy", "web/sidecar-injected-1/envoy"} {
-		c := container(name, cpuset.Set{}, 0, 100+i)
-		c.Exclusive, c.Policy, c.Mems, c.Why = false, web.PolicyShared, cpuset.Set{}, "its pod is not Guaranteed"
-		r.Containers = append(r.Containers, c)
+func container(name string, i int) web.Container {
+	parts := strings.Split(name, "/")
+	return web.Container{
+		Namespace: parts[0], Pod: parts[1], Name: parts[2], PodUID: fmt.Sprintf("00000000-0000-4000-8000-%012d", i), ID: fmt.Sprintf("%064x", i),
+		Phase: "running", Since: Now.Add(-time.Duration(i*i+3) * 7 * time.Minute / 3),
 	}
-	return r
 }
 
 var refusals = []web.Refusal{
