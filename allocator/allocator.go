@@ -1,9 +1,7 @@
 package allocator
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 
 	"nri-cpuset/topology"
 	"nri-cpuset/topology/cpuset"
@@ -17,16 +15,16 @@ type Allocator struct {
 	memory  memoryTable
 	steps   []step // of packed placement
 
+	usable        cpuset.Set // all but the isolated CPUs that nobody gets
 	reserved      cpuset.Set
 	reservedCores cpuset.Set // all threads of the cores that hold a reserved CPU
 	withheld      cpuset.Set
 	assignable    cpuset.Set
 	shareable     cpuset.Set
 
-	allNodes     nodeMask
-	cpuNodes     nodeMask // those that have CPUs
-	largestNodes []int    // how many CPUs the NUMA nodes have together that have the most: the first, the first two, ...
-	distances    [][]int  // between NUMA nodes, by index; nil without prefer-closest-numa-nodes
+	allNodes  nodeMask
+	cpuNodes  nodeMask // those that have CPUs
+	distances [][]int  // between NUMA nodes, by index; nil without prefer-closest-numa-nodes
 }
 
 // New prepares a machine for a policy. The error is a policy that contradicts itself or does not fit the machine.
@@ -35,6 +33,10 @@ func New(m *topology.Machine, p Policy) (*Allocator, error) {
 		return nil, err
 	}
 	a := &Allocator{machine: m, policy: p, layout: newLayout(m), steps: packedSteps(p.Options)}
+	a.usable = m.Online
+	if p.Isolated == IsolatedExclude || p.Isolated == "" {
+		a.usable = a.usable.Difference(m.Isolated)
+	}
 	a.setNodes()
 	if err := a.setMemory(); err != nil {
 		return nil, err
@@ -106,18 +108,10 @@ func (a *Allocator) setMemory() error {
 func (a *Allocator) setNodes() {
 	nodes := a.machine.Nodes
 	a.allNodes = below(len(nodes))
-	var totals []int
 	for i := range nodes {
-		if n := nodes[i].CPUs.Len(); n > 0 {
+		if !nodes[i].CPUs.IsEmpty() {
 			a.cpuNodes |= nodeBit(i)
-			totals = append(totals, n)
 		}
-	}
-	slices.SortFunc(totals, func(x, y int) int { return cmp.Compare(y, x) })
-	sum := 0
-	for _, n := range totals {
-		sum += n
-		a.largestNodes = append(a.largestNodes, sum)
 	}
 	if !a.policy.PreferClosestNUMANodes || a.policy.TopologyManager == TopologyManagerSingleNUMANode {
 		return

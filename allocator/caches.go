@@ -10,7 +10,7 @@ func takeCaches(p *pool, need int) int {
 	}
 	caches := p.cachesByFree()
 	if perCache := p.layout.machine.Online.Len() / len(p.layout.caches); need >= perCache {
-		need = takeWhole(p, caches, sameUnit, need)
+		need = p.takeWhole(caches, need)
 	}
 	for _, c := range caches {
 		if need == 0 {
@@ -28,8 +28,8 @@ func takePartOfCache(p *pool, cache *unit, need int) int {
 	cores := (need + threads - 1) / threads
 	inCache := cache.cpus.Intersect(p.free)
 	var part cpuset.Set
-	for i := range p.layout.cores {
-		here := p.layout.cores[i].cpus.Intersect(inCache)
+	for _, c := range p.layout.cores {
+		here := c.cpus.Intersect(inCache)
 		if here.IsEmpty() {
 			continue
 		}

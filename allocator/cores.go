@@ -16,8 +16,8 @@ func (a *Allocator) coreSums() bool { return a.policy.Options.FullPCPUsOnly && a
 func (l *layout) sums(cpus cpuset.Set) func(n int) bool {
 	reach := big.NewInt(1) // bit n: some cores come to n CPUs
 	var shifted big.Int
-	for i := range l.cores {
-		if c := &l.cores[i]; c.cpus.IsSubsetOf(cpus) {
+	for _, c := range l.cores {
+		if c.cpus.IsSubsetOf(cpus) {
 			reach.Or(reach, shifted.Lsh(reach, uint(c.size)))
 		}
 	}
@@ -46,7 +46,7 @@ func (a *Allocator) addsUp(free cpuset.Set, n int) func(nodeMask) bool {
 
 // fewestInCores returns how many NUMA nodes n CPUs in whole cores need when nothing is taken.
 func (a *Allocator) fewestInCores(n int) (int, bool) {
-	h := hints{universe: a.cpuNodes, accept: a.addsUp(a.machine.Online, n)}
+	h := hints{universe: a.cpuNodes, accept: a.addsUp(a.usable, n)}
 	m, ok := h.narrowest(1, maxMaskNodes, 0)
 	return m.size(), ok
 }

@@ -41,8 +41,9 @@ func (a *Allocator) tiers(r *Request, free cpuset.Set, affinity nodeMask) []cpus
 		tiers = append(tiers, a.unbroken(reusable.Intersect(aligned)))
 	}
 	if base := r.Held.CPUs.Union(r.Reusable.CPUs); !base.IsEmpty() {
+		near := aligned.Union(around(base, a.layout.nodes).Intersect(free))
 		for _, units := range a.layout.surroundings() {
-			tiers = append(tiers, a.unbroken(around(base, units).Intersect(aligned)))
+			tiers = append(tiers, a.unbroken(around(base, units).Intersect(near)))
 		}
 	}
 	if a.policy.Isolated == IsolatedExclusive && a.machine.Isolated.Overlaps(free) {

@@ -73,27 +73,12 @@ func (a *Allocator) share(p *pool, n int) (*sharing, bool) {
 		s.packages = append(s.packages, around(node.cpus, a.layout.packages))
 	}
 	s.left = make([]int, len(s.nodes))
-	for size := a.fewestForGroups(n/s.group, s.group); size <= min(n/s.group, len(s.nodes)); size++ {
+	for size := a.fewestNodes(n/s.group, s.group); size <= min(n/s.group, len(s.nodes)); size++ {
 		if s.over(size); s.best.nodes != nil {
 			return s, true
 		}
 	}
 	return nil, false
-}
-
-// fewestForGroups returns how many NUMA nodes so many groups of CPUs need when nothing is taken.
-func (a *Allocator) fewestForGroups(groups, size int) int {
-	var have []int
-	for i := range a.layout.nodes {
-		have = append(have, a.layout.nodes[i].size/size)
-	}
-	slices.SortFunc(have, func(x, y int) int { return cmp.Compare(y, x) })
-	for i, n := range have {
-		if groups -= n; groups <= 0 {
-			return i + 1
-		}
-	}
-	return len(have)
 }
 
 // over tries the combinations of so many nodes. With up to exactNodes nodes these are all of them, in the order that the kubelet goes

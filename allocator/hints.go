@@ -94,7 +94,7 @@ func (a *Allocator) cpuHints(free, reusable cpuset.Set, n int) hints {
 		must:      a.nodesOf(reusable),
 		least:     1,
 		needs:     []need{{amount: uint64(n), at: at}},
-		preferred: a.fewestNodes(n),
+		preferred: a.fewestNodes(n, 1),
 		times:     1,
 	}
 	if a.coreSums() {
@@ -109,14 +109,20 @@ func (a *Allocator) cpuHints(free, reusable cpuset.Set, n int) hints {
 	return h
 }
 
-// fewestNodes returns how many NUMA nodes n CPUs need when nothing is taken, or how many there are if that is not enough.
-func (a *Allocator) fewestNodes(n int) int {
-	for i, total := range a.largestNodes {
-		if total >= n {
-			return i + 1
+// fewestNodes returns how many NUMA nodes it takes for so many groups of CPUs, each of so many and on one node, when nothing is taken; or how
+// many there are if that is not enough.
+func (a *Allocator) fewestNodes(groups, size int) int {
+	have := make([]int, len(a.layout.nodes))
+	for i := range have {
+		have[i] = a.layout.nodes[i].cpus.IntersectLen(a.usable) / size
+	}
+	slices.Sort(have)
+	for i, n := range slices.Backward(have) {
+		if groups -= n; groups <= 0 {
+			return len(have) - i
 		}
 	}
-	return len(a.largestNodes)
+	return len(have)
 }
 
 // socketRule prefers masks on as few packages as so many NUMA nodes can be on.
@@ -129,12 +135,5 @@ func (a *Allocator) socketRule(nodes int) *socketRule {
 }
 
 func (a *Allocator) packagesSpanned(m nodeMask) int {
-	cpus := a.cpusOn(m)
-	n := 0
-	for i := range a.machine.Packages {
-		if a.machine.Packages[i].CPUs.Overlaps(cpus) {
-			n++
-		}
-	}
-	return n
+	return len(overlapping(a.layout.packages, a.cpusOn(m)))
 }

@@ -13,12 +13,12 @@ import (
 type layout struct {
 	machine   *topology.Machine
 	numaFirst bool
-	outer     []outer
-	caches    []unit
-	cores     []unit // by lowest CPU, as in machine.Cores
-	packages  []unit
+	outer     []*unit
 
-	nodes []unit // NUMA nodes that have CPUs
+	packages []*unit
+	nodes    []*unit // NUMA nodes that have CPUs
+	caches   []*unit
+	cores    []*unit // by lowest CPU, as in machine.Cores
 
 	threads int  // of the largest core
 	grain   int  // the greatest common divisor of all cores' threads: full-pcpus-only can give nothing but multiples of it
@@ -27,72 +27,67 @@ type layout struct {
 
 // unit is some of the machine's CPUs that are taken together where they are all free.
 type unit struct {
-	cpus cpuset.Set
-	size int
+	cpus   cpuset.Set
+	size   int
+	inner  []*unit // of an outer unit
+	caches []*unit // that have CPUs in it
+	cores  []*unit // of an inner unit
 }
-
-type outer struct {
-	unit
-	inner []inner
-}
-
-type inner struct {
-	unit
-	cores  []int // indexes of layout.cores
-	caches []int // indexes of layout.caches
-}
-
-func newUnit(cpus cpuset.Set) unit { return unit{cpus: cpus, size: cpus.Len()} }
 
 func newLayout(m *topology.Machine) *layout {
 	l := &layout{machine: m}
-	for i := range m.Nodes {
-		if cpus := m.Nodes[i].CPUs; !cpus.IsEmpty() {
-			l.nodes = append(l.nodes, newUnit(cpus))
-		}
-	}
 	for i := range m.Caches {
 		l.caches = append(l.caches, newUnit(m.Caches[i].CPUs))
 	}
 	for i := range m.Cores {
 		l.cores = append(l.cores, newUnit(m.Cores[i].CPUs))
 	}
-	for i := range m.Packages {
-		l.packages = append(l.packages, newUnit(m.Packages[i].CPUs))
+	for _, cpus := range packageSets(m) {
+		l.packages = append(l.packages, newUnit(cpus))
+	}
+	for _, cpus := range nodeSets(m) {
+		l.nodes = append(l.nodes, newUnit(cpus))
 	}
 	l.measureCores()
-
-	nodes, packages := nodeSets(m), packageSets(m)
-	l.numaFirst = len(packages) >= len(nodes)
-	top, below := packages, nodes
-	if l.numaFirst {
-		top, below = nodes, packages
-	}
-	for _, t := range top {
-		o := outer{unit: newUnit(t)}
-		for _, b := range below {
-			if both := t.Intersect(b); !both.IsEmpty() {
-				o.inner = append(o.inner, l.newInner(both))
-			}
-		}
-		l.outer = append(l.outer, o)
-	}
+	l.nest()
 	return l
 }
 
-func (l *layout) newInner(cpus cpuset.Set) inner {
-	in := inner{unit: newUnit(cpus)}
-	for i := range l.cores {
-		if l.cores[i].cpus.Overlaps(cpus) {
-			in.cores = append(in.cores, i)
+func newUnit(cpus cpuset.Set) *unit { return &unit{cpus: cpus, size: cpus.Len()} }
+
+// nest builds the outer units and what is in them.
+func (l *layout) nest() {
+	l.numaFirst = len(l.packages) >= len(l.nodes)
+	top, below := l.packages, l.nodes
+	if l.numaFirst {
+		top, below = l.nodes, l.packages
+	}
+	for _, t := range top {
+		o := newUnit(t.cpus)
+		o.caches = overlapping(l.caches, o.cpus)
+		for _, b := range below {
+			both := t.cpus.Intersect(b.cpus)
+			if both.IsEmpty() {
+				continue
+			}
+			in := newUnit(both)
+			in.caches = overlapping(l.caches, both)
+			in.cores = overlapping(l.cores, both)
+			o.inner = append(o.inner, in)
+		}
+		l.outer = append(l.outer, o)
+	}
+}
+
+// overlapping returns those units that have a CPU in a set.
+func overlapping(units []*unit, cpus cpuset.Set) []*unit {
+	var some []*unit
+	for _, u := range units {
+		if u.cpus.Overlaps(cpus) {
+			some = append(some, u)
 		}
 	}
-	for i := range l.caches {
-		if l.caches[i].cpus.Overlaps(cpus) {
-			in.caches = append(in.caches, i)
-		}
-	}
-	return in
+	return some
 }
 
 func (l *layout) measureCores() {
@@ -143,28 +138,25 @@ func packageSets(m *topology.Machine) []cpuset.Set {
 // wholeCores returns those CPUs of a set that make up whole cores.
 func (l *layout) wholeCores(cpus cpuset.Set) cpuset.Set {
 	var whole cpuset.Set
-	for i := range l.cores {
-		if l.cores[i].cpus.IsSubsetOf(cpus) {
-			whole = whole.Union(l.cores[i].cpus)
+	for _, c := range l.cores {
+		if c.cpus.IsSubsetOf(cpus) {
+			whole = whole.Union(c.cpus)
 		}
 	}
 	return whole
 }
 
 // surroundings returns the units around a CPU, from near to far.
-func (l *layout) surroundings() [4][]unit { return [...][]unit{l.cores, l.caches, l.nodes, l.packages} }
-
-// coresOf returns all threads of every core that has one in cpus.
-func (l *layout) coresOf(cpus cpuset.Set) cpuset.Set {
-	return around(cpus, l.cores)
+func (l *layout) surroundings() [4][]*unit {
+	return [...][]*unit{l.cores, l.caches, l.nodes, l.packages}
 }
 
 // around returns the CPUs of those units that have one in cpus.
-func around(cpus cpuset.Set, units []unit) cpuset.Set {
+func around(cpus cpuset.Set, units []*unit) cpuset.Set {
 	var all cpuset.Set
-	for i := range units {
-		if units[i].cpus.Overlaps(cpus) {
-			all = all.Union(units[i].cpus)
+	for _, u := range units {
+		if u.cpus.Overlaps(cpus) {
+			all = all.Union(u.cpus)
 		}
 	}
 	return all

@@ -199,7 +199,7 @@ func (a *Allocator) reusableOn(blocks []Block, m nodeMask, node int, kind string
 
 // placeMemory decides which NUMA nodes a container's memory comes from, one block a type, all on one mask.
 func (a *Allocator) placeMemory(u *Usage, needs []memoryNeed, reusable []Block, affinity hint) ([]Block, error) {
-	mask := affinity.mask
+	mask := affinity.mask & a.memory.nodes
 	if mask == 0 || !a.coversMemory(u, mask, needs, reusable) {
 		h := a.memoryHints(u, needs, reusable)
 		fit, ok := h.fittest(mask)

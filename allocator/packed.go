@@ -28,22 +28,22 @@ func (a *Allocator) packed(p *pool, n int) {
 }
 
 // takeOuter takes whole NUMA nodes, or whole packages where these are the larger ones.
-func takeOuter(p *pool, need int) int { return takeWhole(p, p.outerByFree(), outerUnit, need) }
+func takeOuter(p *pool, need int) int { return p.takeWhole(p.outerByFree(), need) }
 
 // takeInner takes whole packages, or whole NUMA nodes where packages are the larger ones.
-func takeInner(p *pool, need int) int { return takeWhole(p, p.innerByFree(), innerUnit, need) }
+func takeInner(p *pool, need int) int { return p.takeWhole(p.innerByFree(), need) }
 
 // takeCores takes whole cores.
-func takeCores(p *pool, need int) int { return takeWhole(p, p.coresByFree(), sameUnit, need) }
+func takeCores(p *pool, need int) int { return p.takeWhole(p.coresByFree(), need) }
 
 // takeCPUs takes single CPUs, core by core.
-func takeCPUs(p *pool, need int) int { return takeSingle(p, p.coresByFree(), need) }
+func takeCPUs(p *pool, need int) int { return p.takeSingle(p.coresByFree(), need) }
 
 // takeCPUsSpread takes single CPUs of a package by their number, which the kernel gives so that neighbours are on different cores
 // (distribute-cpus-across-cores).
-func takeCPUsSpread(p *pool, need int) int { return takeSingle(p, p.packagesByFree(), need) }
+func takeCPUsSpread(p *pool, need int) int { return p.takeSingle(p.packagesByFree(), need) }
 
-func takeSingle(p *pool, units []*unit, need int) int {
+func (p *pool) takeSingle(units []*unit, need int) int {
 	var single cpuset.Set
 	for _, u := range units {
 		if need == 0 {

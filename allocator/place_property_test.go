@@ -135,7 +135,7 @@ func checkNodes(t *testing.T, a *Allocator, u *Usage, r *Request, got *Placement
 	}
 	free := a.freeFor(u, r)
 	used := a.nodesOf(got.CPUs)
-	switch fewest := fewestNodesWith(a, a.machine.Online, r.CPUs); {
+	switch fewest := fewestNodesWith(a, a.usable, r.CPUs); {
 	case a.policy.TopologyManager == TopologyManagerSingleNUMANode && used.size() != 1,
 		a.policy.TopologyManager == TopologyManagerRestricted && used.size() > fewest && fewest > 0:
 		t.Fatalf("%s: got %s on %d NUMA nodes, the fewest are %d", a.policy.TopologyManager, got.CPUs, used.size(), fewest)
@@ -189,7 +189,7 @@ func checkRefused(t *testing.T, a *Allocator, u *Usage, r *Request, refusal *Ref
 			t.Fatalf("whole cores of %s come to %d CPUs: %v", free, r.CPUs, refusal)
 		}
 	case TopologyAffinityError:
-		size := fewestNodesWith(a, a.machine.Online, r.CPUs)
+		size := fewestNodesWith(a, a.usable, r.CPUs)
 		if a.policy.TopologyManager == TopologyManagerSingleNUMANode {
 			size = 1
 		}
@@ -337,7 +337,7 @@ func checkResized(t *testing.T, a *Allocator, u *Usage, r *Request, got *Placeme
 	if a.policy.Options.FullPCPUsOnly || held.IsEmpty() {
 		return
 	}
-	siblings := a.layout.coresOf(held).Intersect(a.freeFor(u, r)).Difference(held)
+	siblings := around(held, a.layout.cores).Intersect(a.freeFor(u, r)).Difference(held)
 	if added := got.CPUs.Difference(held); !siblings.IsSubsetOf(added) && !added.IsSubsetOf(siblings) {
 		t.Fatalf("%s was added to %s while %s are free on the same cores", added, held, siblings)
 	}

@@ -26,9 +26,8 @@ func (p *pool) take(cpus cpuset.Set) {
 }
 
 // takeWhole takes, one after the other, the units that are free from end to end and that need is enough for.
-func takeWhole[U any](p *pool, units []*U, as func(*U) *unit, need int) int {
-	for i := range units {
-		u := as(units[i])
+func (p *pool) takeWhole(units []*unit, need int) int {
+	for _, u := range units {
 		if need >= u.size && u.cpus.IsSubsetOf(p.free) && p.mayTake(u, need) {
 			p.take(u.cpus)
 			need -= u.size
@@ -37,114 +36,66 @@ func takeWhole[U any](p *pool, units []*U, as func(*U) *unit, need int) int {
 	return need
 }
 
-func (p *pool) outerByFree() []*outer {
-	return byFree(p, pointers(p.layout.outer), outerUnit)
-}
-
-func (p *pool) innerByFree() []*inner {
-	var all []*inner
-	for _, o := range p.outerByFree() {
-		all = append(all, byFree(p, pointers(o.inner), innerUnit)...)
-	}
-	return all
-}
-
-func (p *pool) coresByFree() []*unit {
-	var all []*unit
-	for _, in := range p.innerByFree() {
-		all = append(all, byFree(p, picked(p.layout.cores, in.cores), sameUnit)...)
-	}
-	return all
-}
-
-// cachesByFree goes NUMA node by NUMA node.
-func (p *pool) cachesByFree() []*unit {
-	var all []*unit
-	for _, o := range p.outerByFree() {
-		if !p.layout.numaFirst {
-			for _, in := range byFree(p, pointers(o.inner), innerUnit) {
-				all = append(all, byFree(p, picked(p.layout.caches, in.caches), sameUnit)...)
-			}
-			continue
-		}
-		var here []*unit
-		for i := range p.layout.caches {
-			if c := &p.layout.caches[i]; c.cpus.Overlaps(o.cpus) {
-				here = append(here, c)
-			}
-		}
-		all = append(all, byFree(p, here, sameUnit)...)
-	}
-	return all
-}
-
-// nodesByFree returns the NUMA nodes; where packages come first, those of one package after those of another.
-func (p *pool) nodesByFree() []*unit {
-	var all []*unit
-	if !p.layout.numaFirst {
-		for _, in := range p.innerByFree() {
-			all = append(all, &in.unit)
-		}
-		return all
-	}
-	for _, o := range p.outerByFree() {
-		all = append(all, &o.unit)
-	}
-	return all
-}
-
-// packagesByFree returns the packages; where NUMA nodes come first, those of one node after those of another.
-func (p *pool) packagesByFree() []*unit {
-	var all []*unit
-	if p.layout.numaFirst {
-		for _, in := range p.innerByFree() {
-			all = append(all, &in.unit)
-		}
-		return all
-	}
-	for _, o := range p.outerByFree() {
-		all = append(all, &o.unit)
-	}
-	return all
-}
-
 // byFree orders units by how many of their CPUs are free, ascending, and those that have as many as they come. Those that have none are left
 // out.
-func byFree[U any](p *pool, units []*U, as func(*U) *unit) []*U {
+func (p *pool) byFree(units []*unit) []*unit {
 	type counted struct {
-		u    *U
+		unit *unit
 		free int
 	}
 	list := make([]counted, 0, len(units))
 	for _, u := range units {
-		if free := as(u).cpus.IntersectLen(p.free); free > 0 {
+		if free := u.cpus.IntersectLen(p.free); free > 0 {
 			list = append(list, counted{u, free})
 		}
 	}
 	slices.SortStableFunc(list, func(a, b counted) int { return cmp.Compare(a.free, b.free) })
-	ordered := units[:0]
-	for _, c := range list {
-		ordered = append(ordered, c.u)
+	ordered := make([]*unit, len(list))
+	for i := range list {
+		ordered[i] = list[i].unit
 	}
 	return ordered
 }
 
-func outerUnit(o *outer) *unit { return &o.unit }
-func innerUnit(i *inner) *unit { return &i.unit }
-func sameUnit(u *unit) *unit   { return u }
+func (p *pool) outerByFree() []*unit { return p.byFree(p.layout.outer) }
 
-func pointers[T any](all []T) []*T {
-	p := make([]*T, len(all))
-	for i := range all {
-		p[i] = &all[i]
+// innerByFree returns the inner units; those of one outer unit after those of another.
+func (p *pool) innerByFree() []*unit {
+	var all []*unit
+	for _, o := range p.outerByFree() {
+		all = append(all, p.byFree(o.inner)...)
 	}
-	return p
+	return all
 }
 
-func picked[T any](all []T, indexes []int) []*T {
-	p := make([]*T, len(indexes))
-	for i, index := range indexes {
-		p[i] = &all[index]
+// coresByFree returns the cores, inner unit by inner unit.
+func (p *pool) coresByFree() []*unit {
+	var all []*unit
+	for _, in := range p.innerByFree() {
+		all = append(all, p.byFree(in.cores)...)
 	}
-	return p
+	return all
+}
+
+// cachesByFree returns the last-level caches, NUMA node by NUMA node.
+func (p *pool) cachesByFree() []*unit {
+	var all []*unit
+	for _, node := range p.nodesByFree() {
+		all = append(all, p.byFree(node.caches)...)
+	}
+	return all
+}
+
+func (p *pool) nodesByFree() []*unit {
+	if p.layout.numaFirst {
+		return p.outerByFree()
+	}
+	return p.innerByFree()
+}
+
+func (p *pool) packagesByFree() []*unit {
+	if p.layout.numaFirst {
+		return p.innerByFree()
+	}
+	return p.outerByFree()
 }

@@ -2,6 +2,7 @@ package allocator
 
 import (
 	"encoding/json"
+	"fmt"
 	"math/rand/v2"
 	"testing"
 
@@ -44,7 +45,7 @@ func (d *machineJSON) machine(t testing.TB) *topology.Machine {
 }
 
 // randomMachine makes a machine of so many NUMA nodes that no vendor sells: nodes of different sizes, some without CPUs or memory, cores of
-// one or two threads, any distances, and gaps in the CPU numbers, where threads are offline.
+// one or two threads, any distances, gaps in the CPU numbers, where threads are offline, and isolated CPUs.
 func randomMachine(t testing.TB, random *rand.Rand, nodes int) *topology.Machine {
 	t.Helper()
 	var d machineJSON
@@ -83,6 +84,10 @@ func randomMachine(t testing.TB, random *rand.Rand, nodes int) *topology.Machine
 			node.Distances = append(node.Distances, distance)
 		}
 		d.NUMANodes = append(d.NUMANodes, node)
+	}
+	if random.IntN(3) == 0 {
+		first := random.IntN(id)
+		d.Isolated = fmt.Sprintf("%d-%d", first, first+random.IntN(4))
 	}
 	if len(d.CPUs) < 2 {
 		d.CPUs = append(d.CPUs, cpuJSON{ID: id, Core: core, NUMA: 0})

@@ -22,19 +22,13 @@ func (a *Allocator) setSets() {
 	if a.policy.CPUManager != CPUManagerStatic {
 		return
 	}
-	isolated := a.machine.Isolated.Intersect(online)
-	a.assignable = online.Difference(a.reserved)
-	switch a.policy.Isolated {
-	case IsolatedIgnore:
-	case IsolatedExclusive:
-		a.withheld = isolated
-	default:
-		a.withheld = isolated
-		a.assignable = a.assignable.Difference(isolated)
+	a.assignable = a.usable.Difference(a.reserved)
+	if a.policy.Isolated != IsolatedIgnore {
+		a.withheld = a.machine.Isolated.Intersect(online)
 	}
 	if a.policy.Options.StrictCPUReservation {
 		a.withheld = a.withheld.Union(a.reserved)
 	}
 	a.shareable = online.Difference(a.withheld)
-	a.reservedCores = a.layout.coresOf(a.reserved)
+	a.reservedCores = around(a.reserved, a.layout.cores)
 }

@@ -80,8 +80,8 @@ func (a *Allocator) how(r *Request, p *Placement) string {
 // isEven tells whether CPUs are on several NUMA nodes and as many on each, but for a core.
 func (a *Allocator) isEven(cpus cpuset.Set) bool {
 	nodes, least, most := 0, cpuset.MaxID, 0
-	for i := range a.layout.nodes {
-		if n := a.layout.nodes[i].cpus.IntersectLen(cpus); n > 0 {
+	for _, node := range a.layout.nodes {
+		if n := node.cpus.IntersectLen(cpus); n > 0 {
 			nodes++
 			least, most = min(least, n), max(most, n)
 		}
@@ -95,9 +95,9 @@ func (a *Allocator) countWholeCores(cpus cpuset.Set) int {
 		return 0
 	}
 	cores := 0
-	for i := range a.layout.cores {
-		if core := &a.layout.cores[i].cpus; core.Overlaps(cpus) {
-			if !core.IsSubsetOf(cpus) {
+	for _, core := range a.layout.cores {
+		if core.cpus.Overlaps(cpus) {
+			if !core.cpus.IsSubsetOf(cpus) {
 				return 0
 			}
 			cores++
