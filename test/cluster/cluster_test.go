@@ -38,11 +38,15 @@ func startCluster(t *testing.T) *cluster {
 		}
 	})
 	must(t, c.ImportPlugin(t.Context(), os.Getenv("E2E_IMAGE")))
-	await(t, "the node is ready", func(ctx context.Context) error {
-		ready, err := c.kube.Kubectl(ctx, "get", "node", kube.NodeName, "-o", `jsonpath={.status.conditions[?(@.type=="Ready")].status}`)
-		if err == nil && ready != "True" {
-			err = fmt.Errorf("ready is %q", ready)
+	await(t, "the node takes pods, and the namespace default has its service account", func(ctx context.Context) error {
+		taints, err := c.kube.Kubectl(ctx, "get", "node", kube.NodeName, "-o", "jsonpath={.status.conditions[-1:].type}{.spec.taints}")
+		if err == nil && taints != "Ready" {
+			err = fmt.Errorf("its last condition and its taints are %s", taints)
 		}
+		if err != nil {
+			return err
+		}
+		_, err = c.kube.Kubectl(ctx, "get", "serviceaccount", "default")
 		return err
 	})
 	say(t, "measured: a cluster was up after %v; CPUs %s are there to be given away", time.Since(begin).Round(time.Millisecond), c.last)
@@ -56,10 +60,19 @@ func (c *cluster) dump(t *testing.T) {
 	for _, args := range [][]string{
 		{"get", "pods", "-A", "-o", "wide"},
 		{"get", "events", "-A"},
-		{"logs", "-n", "nri-cpuset", "daemonset/nri-cpuset", "--tail=-1", "--insecure-skip-tls-verify-backend"},
 	} {
 		output, err := c.kube.Kubectl(ctx, args...)
 		t.Logf("kubectl %s:\n%s %v", strings.Join(args, " "), output, err)
+	}
+	containers, err := c.Runtime.Containers(ctx)
+	if err != nil {
+		t.Log(err)
+	}
+	for _, one := range containers {
+		if one.Name == "nri-cpuset" {
+			text, err := os.ReadFile(one.LogFile)
+			t.Logf("the plugin's log, attempt %d: %v\n%s", one.Attempt, err, text)
+		}
 	}
 	t.Logf("containerd's log:\n%s", c.ContainerdLog())
 	t.Log(c.kube.LogTails())

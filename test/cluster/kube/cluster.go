@@ -85,7 +85,7 @@ func (c *Cluster) start(ctx context.Context, dir string) (err error) {
 			"--service-account-issuer", apiserverURL, "--service-account-key-file", c.serviceKey, "--service-account-signing-key-file", c.serviceKey,
 		),
 		c.daemon("kube-controller-manager", "https://127.0.0.1:10257/healthz",
-			"--bind-address", "127.0.0.1", "--kubeconfig", manager, "--leader-elect=false",
+			"--bind-address", "127.0.0.1", "--kubeconfig", manager, "--leader-elect=false", "--use-service-account-credentials",
 			"--service-account-private-key-file", c.serviceKey, "--root-ca-file", c.apiserverCert,
 		),
 		c.daemon("kube-scheduler", "https://127.0.0.1:10259/healthz",

@@ -35,8 +35,12 @@ func (n *Node) ImportPlugin(ctx context.Context, archive string) error {
 	}
 	//nolint:gosec // a program of ours
 	ctr := exec.CommandContext(ctx, filepath.Join(n.bin, "ctr"), "--address", filepath.Join(n.run, "containerd.sock"), "--namespace", "k8s.io",
-		"images", "import", "--index-name", PluginImage, archive)
-	if output, err := ctr.CombinedOutput(); err != nil {
+		"images", "import", archive)
+	output, err := ctr.CombinedOutput()
+	if err == nil {
+		err = n.Runtime.awaitImage(ctx, PluginImage)
+	}
+	if err != nil {
 		return fmt.Errorf("import %s: %w: %s", archive, err, output)
 	}
 	return nil

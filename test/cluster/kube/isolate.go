@@ -70,7 +70,14 @@ func isolate(dir string) error {
 			return err
 		}
 	}
-	return pretendTunables(filepath.Join(dir, "shadow", "sysctl"))
+	if err := pretendTunables(filepath.Join(dir, "shadow", "sysctl")); err != nil {
+		return err
+	}
+	// As on a host: what is mounted later is to be seen in containers that ask for it. The sandbox has cut all ties to the host before.
+	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_SHARED, ""); err != nil {
+		return fmt.Errorf("share the mounts with the containers: %w", err)
+	}
+	return nil
 }
 
 // shadow lets what is written below a directory go to another one. Only this mount namespace sees it.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials/insecure"
@@ -94,6 +95,20 @@ func (r *Runtime) cgroup(ctx context.Context, id string) (string, error) {
 func (r *Runtime) ExitReason(ctx context.Context, id string) (string, error) {
 	status, err := r.cri.ContainerStatus(ctx, &cri.ContainerStatusRequest{ContainerId: id})
 	return status.GetStatus().GetReason(), err
+}
+
+// awaitImage waits until the CRI knows an image. It learns of an import from an event.
+func (r *Runtime) awaitImage(ctx context.Context, name string) error {
+	images := cri.NewImageServiceClient(r.conn)
+	for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+		status, err := images.ImageStatus(ctx, &cri.ImageStatusRequest{Image: &cri.ImageSpec{Image: name}})
+		if err != nil || status.GetImage() != nil {
+			return err
+		}
+		if time.Now().After(deadline) {
+			return fmt.Errorf("containerd has no image %s 10 s later", name)
+		}
+	}
 }
 
 // removeAllPods stops and removes every pod, without grace.
