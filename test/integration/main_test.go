@@ -67,7 +67,7 @@ func leftGoroutines(patience time.Duration) string {
 		stacks := make([]byte, 4<<20)
 		stacks = stacks[:runtime.Stack(stacks, true)]
 		var left []string
-		for _, s := range strings.Split(string(stacks), "\n\n") {
+		for s := range strings.SplitSeq(string(stacks), "\n\n") {
 			ours := strings.Contains(s, "nri-cpuset/") || strings.Contains(s, "containerd/nri") || strings.Contains(s, "containerd/ttrpc")
 			if ours && !strings.Contains(s, "integration.TestMain") {
 				left = append(left, s)

@@ -1,12 +1,9 @@
 package integration
 
 import (
-	"archive/tar"
-	"compress/gzip"
 	"context"
 	"encoding/json"
 	"errors"
-	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -19,6 +16,7 @@ import (
 
 	"nri-cpuset/plugin"
 	"nri-cpuset/plugin/kubepod"
+	"nri-cpuset/test/machine"
 	"nri-cpuset/test/nriruntime"
 	"nri-cpuset/test/oracle"
 	"nri-cpuset/topology"
@@ -75,7 +73,7 @@ func newNode(t testing.TB, s setup) *node {
 		ConfigFile: filepath.Join(dir, "config.yaml"), NodeName: "node", Index: "10",
 		Sysfs: filepath.Join(dir, "sys"), StateDir: filepath.Join(dir, "state"),
 	}}
-	unpack(t, filepath.Join("../conformance/testdata/sysfs", machineName+".tar.gz"), n.options.Sysfs)
+	succeed(t, machine.Unpack(filepath.Join("../conformance/testdata/sysfs", machineName+".tar.gz"), n.options.Sysfs))
 	var err error
 	if n.machine, err = topology.Read(n.options.Sysfs); err != nil {
 		t.Fatal(err)
@@ -301,33 +299,6 @@ func succeed(t testing.TB, errs ...error) {
 	t.Helper()
 	if err := errors.Join(errs...); err != nil {
 		t.Fatal(err)
-	}
-}
-
-// unpack unpacks a sysfs tree.
-func unpack(t testing.TB, archive, dir string) {
-	t.Helper()
-	file, err := os.Open(archive)
-	succeed(t, err)
-	defer file.Close()
-	unzipped, err := gzip.NewReader(file)
-	succeed(t, err)
-	for reader := tar.NewReader(unzipped); ; {
-		header, err := reader.Next()
-		if errors.Is(err, io.EOF) {
-			return
-		}
-		succeed(t, err)
-		name := filepath.Join(dir, filepath.Clean("/"+header.Name))
-		switch header.Typeflag {
-		case tar.TypeDir:
-			succeed(t, os.MkdirAll(name, 0o750))
-		case tar.TypeSymlink:
-			succeed(t, os.MkdirAll(filepath.Dir(name), 0o750), os.Symlink(header.Linkname, name))
-		case tar.TypeReg:
-			content, err := io.ReadAll(reader)
-			succeed(t, err, os.MkdirAll(filepath.Dir(name), 0o750), os.WriteFile(name, content, 0o600))
-		}
 	}
 }
 

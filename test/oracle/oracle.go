@@ -22,6 +22,7 @@ type Oracle struct {
 
 	mu         sync.Mutex
 	away       bool
+	settled    bool // nothing is under way
 	violations []string
 	had        map[key]held        // what every exclusive container had last
 	known      map[string]struct{} // ids of containers that were there while the plugin was
@@ -72,7 +73,7 @@ func (o *Oracle) Changed(s nriruntime.Snapshot) {
 func (o *Oracle) Settled(s nriruntime.Snapshot) []string {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	strict := &Oracle{Reserved: o.Reserved, KeepQuota: o.KeepQuota, had: maps.Clone(o.had)}
+	strict := &Oracle{Reserved: o.Reserved, KeepQuota: o.KeepQuota, had: maps.Clone(o.had), settled: true}
 	strict.judge(&s)
 	if len(strict.violations) == 0 {
 		o.had = strict.had
@@ -115,6 +116,13 @@ func (o *Oracle) judge(s *nriruntime.Snapshot) {
 
 // judgeExclusive looks at one exclusive container by itself.
 func (o *Oracle) judgeExclusive(v *nriruntime.View, wanted int) {
+	if !o.KeepQuota && v.Quota > 0 {
+		o.violation("%s has CPUs of its own and a quota of %d", v.Container, v.Quota)
+	}
+	before, pinned := o.had[keyOf(v)]
+	if pinned && v.CPUs.Equal(before.cpus) && !o.settled {
+		return // it may be about to be resized
+	}
 	if v.CPUs.Len() != wanted {
 		o.violation("%s runs on %s, and asked for %d CPUs of its own", v.Container, v.CPUs, wanted)
 		return
@@ -122,10 +130,6 @@ func (o *Oracle) judgeExclusive(v *nriruntime.View, wanted int) {
 	if reserved := v.CPUs.Intersect(o.Reserved); !reserved.IsEmpty() {
 		o.violation("%s runs on %s, of which %s is reserved", v.Container, v.CPUs, reserved)
 	}
-	if !o.KeepQuota && v.Quota > 0 {
-		o.violation("%s has CPUs of its own and a quota of %d", v.Container, v.Quota)
-	}
-	before, pinned := o.had[keyOf(v)]
 	if pinned && !follows(before, v.CPUs) {
 		o.violation("%s was moved from %s to %s", v.Container, before.cpus, v.CPUs)
 	}
