@@ -64,8 +64,9 @@ func (a *Allocator) Policy() Policy { return a.policy }
 func (a *Allocator) Place(u *Usage, r Request) (Placement, error) {
 	needs := a.memoryNeeds(r.Memory)
 	if a.policy.CPUManager != CPUManagerStatic {
-		r.CPUs, r.Held.CPUs, r.Reusable.CPUs = 0, cpuset.Set{}, cpuset.Set{}
+		r.CPUs, r.Held.CPUs = 0, cpuset.Set{}
 	}
+	r.Reusable.CPUs = r.Reusable.CPUs.Intersect(a.assignable)
 	if r.keepsAll(needs) {
 		return r.Held, nil
 	}

@@ -111,7 +111,7 @@ func (a *Allocator) checkCores(free, held cpuset.Set, n int) error {
 		return a.refuse(SMTAlignmentError, "full-pcpus-only: %d CPUs asked, %d free in cores that hold no reserved CPU (%s)",
 			n, whole.Len(), a.freeOn(nil, whole, nil))
 	}
-	if a.coreSums() && !a.layout.sums(free.Difference(held))(n-held.Len()) {
+	if a.coreSums() && !a.layout.count(free.Difference(held)).addUpTo(n-held.Len()) {
 		return a.refuse(SMTAlignmentError, "full-pcpus-only: %d CPUs asked, which the free cores, of different sizes, do not add up to (%s)",
 			n, a.freeOn(nil, free, nil))
 	}

@@ -98,7 +98,7 @@ func (a *Allocator) cpuHints(free, reusable cpuset.Set, n int) hints {
 		times:     1,
 	}
 	if a.coreSums() {
-		h.accept = a.addsUp(free, n)
+		h.accept = a.coresAddUp(free, n)
 		if fewest, ok := a.fewestInCores(n); ok {
 			h.preferred = fewest
 		}

@@ -29,7 +29,7 @@ func (a *Allocator) shrink(held cpuset.Set, n int) (cpuset.Set, error) {
 	if err := a.checkGrain(n); err != nil {
 		return cpuset.Set{}, err
 	}
-	if a.coreSums() && !a.layout.sums(held)(n) {
+	if a.coreSums() && !a.layout.count(held).addUpTo(n) {
 		return cpuset.Set{}, a.refuse(SMTAlignmentError, "full-pcpus-only: %d CPUs asked, which the cores it has (%s) do not add up to", n, brief(held))
 	}
 	return a.pick(held, n), nil

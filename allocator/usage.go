@@ -7,7 +7,7 @@ import (
 )
 
 // Usage is what is taken of a machine. Its methods keep the books and decide nothing; they take what they are told, even if it overlaps,
-// which the caller finds by checks of its own.
+// which the caller finds by checks of its own. It may not be used from several goroutines at once.
 type Usage struct {
 	allocator *Allocator
 	exclusive cpuset.Set
