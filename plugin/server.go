@@ -24,7 +24,7 @@ func (p *Plugin) serve(ctx context.Context) error {
 	server := &http.Server{
 		Handler: p.handler(), ReadTimeout: 5 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 16 << 10,
 	}
-	stop := context.AfterFunc(ctx, func() { server.Close() }) //nolint:errcheck,gosec // it ends either way
+	stop := context.AfterFunc(ctx, func() { server.Close() }) //nolint:errcheck // it ends either way
 	defer stop()
 	p.log.WithField("listen", listener.Addr().String()).Info("serving metrics and state")
 	if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
@@ -33,6 +33,7 @@ func (p *Plugin) serve(ctx context.Context) error {
 	return nil
 }
 
+// handler answers each of the paths in docs/api.md, and GET and HEAD only.
 func (p *Plugin) handler() http.Handler {
 	mux := http.NewServeMux()
 	mux.Handle("GET /metrics", p.metrics.handler())
@@ -63,5 +64,5 @@ func answer(w http.ResponseWriter, ok bool, otherwise string) {
 		http.Error(w, otherwise, http.StatusServiceUnavailable)
 		return
 	}
-	fmt.Fprintln(w, "ok") //nolint:errcheck // the reader has gone
+	fmt.Fprintln(w, "ok")
 }

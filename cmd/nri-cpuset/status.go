@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/spf13/pflag"
@@ -33,7 +34,7 @@ func statusCommand(args []string, stdout, stderr io.Writer) int {
 	if *output != "text" && *output != "json" {
 		return fail(stderr, "status", fmt.Errorf("--output is %q: give text or json", *output))
 	}
-	if _, _, err := net.SplitHostPort(*address); err != nil {
+	if !isHostPort(*address) {
 		return fail(stderr, "status", fmt.Errorf("--address is %q: give HOST:PORT, as in the plugin's --listen", *address))
 	}
 	text, err := fetchState(*address)
@@ -49,6 +50,14 @@ func statusCommand(args []string, stdout, stderr io.Writer) int {
 		return fail(stderr, "status", fmt.Errorf("the state at %s: %w", *address, err))
 	}
 	return exitDone
+}
+
+func isHostPort(address string) bool {
+	_, port, err := net.SplitHostPort(address)
+	if err == nil {
+		_, err = strconv.ParseUint(port, 10, 16)
+	}
+	return err == nil
 }
 
 func showState(stdout io.Writer, text []byte) error {

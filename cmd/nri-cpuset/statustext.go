@@ -14,10 +14,11 @@ import (
 
 const (
 	statusWidth  = 100 // columns
-	maxName      = 40  // columns for a container's name, and for a list of CPUs
-	maxCPUs      = 24
 	statusIndent = "     "
 )
+
+// columns are how wide each column of the table may be, mark, container, CPUs, mems, policy, phase and age, so that all fit with gaps of 2.
+var columns = []int{2, 35, 18, 5, 9, 8, 11}
 
 // writeStatus writes a report for people: what is in force and what is wrong, the machine with its owners, the containers, and who was refused.
 func writeStatus(out io.Writer, r *web.Report, color bool) error {
@@ -113,11 +114,10 @@ func (t *statusText) containers(r *web.Report) {
 
 // table writes rows in columns, and below each row its note. What is too wide for its column goes on in the next line.
 func (t *statusText) table(rows [][]string, notes []string) {
-	most := []int{2, maxName, maxCPUs, 8, 10, 8, 12}
-	widths := make([]int, len(most))
+	widths := make([]int, len(columns))
 	for _, row := range rows {
 		for i, cell := range row {
-			widths[i] = max(widths[i], min(utf8.RuneCountInString(cell), most[i]))
+			widths[i] = max(widths[i], min(utf8.RuneCountInString(cell), columns[i]))
 		}
 	}
 	for r, row := range rows {
