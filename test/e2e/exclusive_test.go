@@ -1,6 +1,7 @@
 package e2e
 
 import (
+	"strings"
 	"testing"
 	"time"
 
@@ -210,4 +211,37 @@ func TestUpdateShared(t *testing.T) {
 	expectOn(t, "the shared container was updated", f.rest, shared)
 	expectOn(t, "the shared container was updated", f.last, pinned)
 	exposed()
+}
+
+// TestResize: a container is resized in place from a whole CPU to a part of one and back, and its CPU goes and comes with it.
+func TestResize(t *testing.T) {
+	f := start(t, node.Options{})
+	shared := f.run(t, "shared", burstable)
+	c := f.run(t, "resized", exclusive)
+	expectOn(t, "it asks for a CPU", f.last, c)
+
+	if err := c.Update(t.Context(), fractional); err != nil {
+		t.Fatal(err)
+	}
+	expectSoonOn(t, "it asks for half a CPU", f.all, c, shared)
+	if got := kernelStates(t, []*node.Container{c})[0].QuotaMicros; got != 50_000 {
+		t.Errorf("it asks for half a CPU: its quota is %d us, want 50000", got)
+	}
+	f.expectPodQuota(t, c.Pod(), 50_000)
+
+	if err := c.Update(t.Context(), exclusive); err != nil {
+		t.Fatal(err)
+	}
+	expectOn(t, "it asks for a CPU again", f.last, c)
+	expectOn(t, "it asks for a CPU again", f.rest, shared)
+	if got := kernelStates(t, []*node.Container{c})[0].QuotaMicros; got != -1 {
+		t.Errorf("it asks for a CPU again: its quota is %d us, want none (-1)", got)
+	}
+	f.expectPodQuota(t, c.Pod(), -1)
+
+	if err := c.Update(t.Context(), node.Guaranteed(2000, 64*mebibyte)); err == nil || !strings.Contains(err.Error(), "UnexpectedAdmissionError") {
+		t.Errorf("it asks for two CPUs where one can be given: %v; want an UnexpectedAdmissionError", err)
+	}
+	expectOn(t, "it was refused a second CPU", f.last, c)
+	expectOn(t, "it was refused a second CPU", f.rest, shared)
 }

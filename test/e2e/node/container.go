@@ -2,6 +2,7 @@ package node
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -125,7 +126,8 @@ func (c *Container) Update(ctx context.Context, r Resources) error {
 	}
 	_, err := c.pod.node.runtime.UpdateContainerResources(ctx, &cri.UpdateContainerResourcesRequest{ContainerId: c.id, Linux: r.toCRI()})
 	if err != nil {
-		return fmt.Errorf("update %s: %w", c.Name(), err)
+		c.pod.note(c.Spec.Name, c.Spec.Resources)
+		return errors.Join(fmt.Errorf("update %s: %w", c.Name(), err), c.pod.limit())
 	}
 	c.Spec.Resources = r
 	if !grows {
