@@ -81,9 +81,8 @@ func (a *Allocator) coresAddUp(free cpuset.Set, n int) func(nodeMask) bool {
 	}
 }
 
-// fewestInCores returns how many NUMA nodes n CPUs in whole cores need when nothing is taken.
-func (a *Allocator) fewestInCores(n int) (int, bool) {
+// fewestInCores returns how many NUMA nodes n CPUs in whole cores need when nothing is taken, or how many there are if that is not enough.
+func (a *Allocator) fewestInCores(n int) int {
 	h := hints{universe: a.cpuNodes, accept: a.coresAddUp(a.usable, n)}
-	m, ok := h.narrowest(1, maxMaskNodes, 0)
-	return m.size(), ok
+	return h.fewest()
 }

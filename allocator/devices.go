@@ -22,7 +22,6 @@ func (a *Allocator) deviceHints(devices []Device) hints {
 	if len(seen) == 0 {
 		return hints{}
 	}
-	fewest, _ := h.narrowest(1, len(a.machine.Nodes), 0)
-	h.preferred = fewest.size()
+	h.preferred = h.fewest()
 	return h
 }

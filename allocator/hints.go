@@ -19,14 +19,27 @@ type hints struct {
 	exact    []nodeMask
 
 	preferred int         // a mask of this size is preferred
-	sockets   *socketRule // align-by-socket: what else is; or nil
+	sockets   *socketRule // align-by-socket: what is preferred instead; or nil
 	times     int         // how many resources say the very same
 }
 
-// socketRule prefers masks that span just so many packages.
+// socketRule prefers masks of a size, and all that span just so many packages.
 type socketRule struct {
-	span     func(nodeMask) int
-	packages int
+	size      int
+	packages  int
+	ofNode    []nodeMask // on which packages a NUMA node is, by their indexes
+	mostNodes int        // that so many packages have
+}
+
+func (r *socketRule) prefers(m nodeMask) bool { return m.size() == r.size || r.span(m) == r.packages }
+
+// span returns how many packages the nodes of a mask are on.
+func (r *socketRule) span(m nodeMask) int {
+	var packages nodeMask
+	for i := range m.nodes() {
+		packages |= r.ofNode[i]
+	}
+	return packages.size()
 }
 
 func (h *hints) fits(m nodeMask) bool {
@@ -53,7 +66,10 @@ func (h *hints) fitsOpen(m nodeMask) bool {
 func (h *hints) isEmpty() bool { return len(h.exact) == 0 && !h.fitsOpen(h.universe) }
 
 func (h *hints) prefers(m nodeMask) bool {
-	return m.size() == h.preferred || h.sockets != nil && h.sockets.span(m) == h.sockets.packages
+	if h.sockets != nil {
+		return h.sockets.prefers(m)
+	}
+	return m.size() == h.preferred
 }
 
 // narrowest returns the smallest mask that fits, contains the given one and has first to last nodes; of equal sizes the smaller integer.
@@ -69,6 +85,14 @@ func (h *hints) narrowest(first, last int, with nodeMask) (nodeMask, bool) {
 		}
 	}
 	return best, found
+}
+
+// fewest returns how many nodes the smallest mask has that fits, or how many there are if none is found.
+func (h *hints) fewest() int {
+	if m, ok := h.narrowest(1, maxMaskNodes, 0); ok {
+		return m.size()
+	}
+	return h.universe.size()
 }
 
 // narrower is the kubelet's order of masks: by size, then by integer.
@@ -99,9 +123,7 @@ func (a *Allocator) cpuHints(free, reusable cpuset.Set, n int) hints {
 	}
 	if a.coreSums() {
 		h.accept = a.coresAddUp(free, n)
-		if fewest, ok := a.fewestInCores(n); ok {
-			h.preferred = fewest
-		}
+		h.preferred = a.fewestInCores(n)
 	}
 	if a.policy.Options.AlignBySocket {
 		h.sockets = a.socketRule(h.preferred)
@@ -127,13 +149,23 @@ func (a *Allocator) fewestNodes(groups, size int) int {
 
 // socketRule prefers masks on as few packages as so many NUMA nodes can be on.
 func (a *Allocator) socketRule(nodes int) *socketRule {
-	perPackage := a.cpuNodes.size() / len(a.machine.Packages)
+	perPackage := a.cpuNodes.size() / len(a.layout.packages)
 	if perPackage == 0 {
 		return nil
 	}
-	return &socketRule{span: a.packagesSpanned, packages: (nodes + perPackage - 1) / perPackage}
-}
-
-func (a *Allocator) packagesSpanned(m nodeMask) int {
-	return len(overlapping(a.layout.packages, a.cpusOn(m)))
+	r := &socketRule{size: nodes, packages: (nodes + perPackage - 1) / perPackage, ofNode: make([]nodeMask, len(a.machine.Nodes))}
+	onPackage := make([]int, len(a.layout.packages))
+	for i := range a.machine.Nodes {
+		for p, pkg := range a.layout.packages {
+			if pkg.cpus.Overlaps(a.machine.Nodes[i].CPUs) {
+				r.ofNode[i] |= nodeBit(p)
+				onPackage[p]++
+			}
+		}
+	}
+	slices.Sort(onPackage)
+	for _, n := range onPackage[max(0, len(onPackage)-r.packages):] {
+		r.mostNodes += n
+	}
+	return r
 }

@@ -154,8 +154,7 @@ func (a *Allocator) memoryHints(u *Usage, needs []memoryNeed, reusable []Block) 
 	if h.isEmpty() {
 		return hints{}
 	}
-	fewest, _ := total.narrowest(1, len(u.nodes), 0)
-	h.preferred = fewest.size()
+	h.preferred = total.fewest()
 	return h
 }
 

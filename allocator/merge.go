@@ -61,10 +61,10 @@ func (a *Allocator) mergeSingle(all []hints) (hint, bool) {
 
 // mergePreferred finds the narrowest mask that all resources prefer.
 func (a *Allocator) mergePreferred(all []*hints) (nodeMask, bool) {
-	size, bySocket := 0, (*hints)(nil)
+	size, bySocket := 0, (*socketRule)(nil)
 	for _, h := range all {
 		if h.sockets != nil {
-			bySocket = h
+			bySocket = h.sockets
 			continue
 		}
 		if size != 0 && size != h.preferred {
@@ -72,31 +72,29 @@ func (a *Allocator) mergePreferred(all []*hints) (nodeMask, bool) {
 		}
 		size = h.preferred
 	}
-	switch {
-	case bySocket == nil || size == bySocket.preferred:
-		return a.common(all, size, size, nil)
-	case size != 0:
-		return a.common(all, size, size, bySocket.prefers)
-	default:
-		return a.common(all, 1, len(a.machine.Nodes), bySocket.prefers)
+	if size != 0 {
+		return a.common(all, size, size, bySocket)
 	}
+	return a.common(all, 1, max(bySocket.size, bySocket.mostNodes), bySocket)
 }
 
-// common finds the fittest mask that fits every resource, is accepted, and has first to last nodes.
-func (a *Allocator) common(all []*hints, first, last int, accept func(nodeMask) bool) (nodeMask, bool) {
-	s := search{universe: a.allNodes, accept: accept, distances: a.distances}
+// common finds the fittest mask that fits every resource, is preferred by a rule if there is one, and has first to last nodes.
+func (a *Allocator) common(all []*hints, first, last int, rule *socketRule) (nodeMask, bool) {
+	s := search{universe: a.allNodes, sockets: rule, distances: a.distances}
 	least := first
 	for _, h := range all {
-		s.accept = both(s.accept, h.accept)
 		s.universe &= h.universe
 		s.must |= h.must
 		s.needs = append(s.needs, h.needs...)
+		if h.accept != nil {
+			s.accept = h.accept // CPUs are the only ones that have it
+		}
 		least = max(least, h.least)
 	}
 	best, found := s.narrowest(least, last)
 	for _, h := range all {
 		for _, m := range h.exact {
-			if size := m.size(); size < first || size > last || accept != nil && !accept(m) || !fitsAll(all, m) {
+			if size := m.size(); size < first || size > last || rule != nil && !rule.prefers(m) || !fitsAll(all, m) {
 				continue
 			}
 			if !found || a.fitter(m, best) {
@@ -105,18 +103,6 @@ func (a *Allocator) common(all []*hints, first, last int, accept func(nodeMask) 
 		}
 	}
 	return best, found
-}
-
-// both accepts what two functions accept, either of which may be nil.
-func both(f, g func(nodeMask) bool) func(nodeMask) bool {
-	switch {
-	case f == nil:
-		return g
-	case g == nil:
-		return f
-	default:
-		return func(m nodeMask) bool { return f(m) && g(m) }
-	}
 }
 
 func fitsAll(all []*hints, m nodeMask) bool {

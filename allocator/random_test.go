@@ -4,7 +4,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"testing"
+	"time"
 
 	"nri-cpuset/topology"
 )
@@ -93,4 +95,58 @@ func randomMachine(t testing.TB, random *rand.Rand, nodes int) *topology.Machine
 		d.CPUs = append(d.CPUs, cpuJSON{ID: id, Core: core, NUMA: 0})
 	}
 	return d.machine(t)
+}
+
+// BenchmarkPlaceOddMachines measures decisions on machines that no vendor sells, under policies that nobody uses, for the slowest of them: it
+// has to stay far below the runtime's patience of 2 s.
+func BenchmarkPlaceOddMachines(b *testing.B) {
+	for _, nodes := range []int{8, 16, 32, 64} {
+		b.Run(fmt.Sprintf("%dnodes", nodes), func(b *testing.B) {
+			random := rand.New(rand.NewPCG(7, 9))
+			took := make([]time.Duration, 0, b.N)
+			var a *Allocator
+			var u *Usage
+			for i := range b.N {
+				if i%60 == 0 {
+					a = oddAllocator(b, random, nodes)
+					u = a.NewUsage()
+				}
+				r := Request{Amount: randomAmount(random, a.machine, 2)}
+				if random.IntN(2) == 0 {
+					r.CPUs = 1 + random.IntN(12)
+				}
+				start := time.Now()
+				got, err := a.Place(u, r)
+				took = append(took, time.Since(start))
+				if err == nil {
+					u.Take(got)
+				}
+			}
+			slices.Sort(took)
+			b.ReportMetric(float64(took[len(took)/2].Nanoseconds()), "p50-ns")
+			b.ReportMetric(float64(took[len(took)-1].Nanoseconds()), "max-ns")
+		})
+	}
+}
+
+func oddAllocator(b *testing.B, random *rand.Rand, nodes int) *Allocator {
+	b.Helper()
+	m := randomMachine(b, random, nodes)
+	flip := func() bool { return random.IntN(2) == 0 }
+	p := Policy{
+		CPUManager:             CPUManagerStatic,
+		ReservedCount:          1,
+		Isolated:               IsolatedIgnore,
+		MemoryManager:          MemoryManagerStatic,
+		ReservedMemory:         []ReservedMemory{{Node: 0, Type: memoryType, Bytes: 1}},
+		TopologyManager:        []TopologyManager{TopologyManagerBestEffort, TopologyManagerRestricted}[random.IntN(2)],
+		PreferClosestNUMANodes: flip(),
+		Options:                Options{FullPCPUsOnly: flip(), DistributeCPUsAcrossNUMA: flip()},
+	}
+	p.Options.AlignBySocket = flip() && len(m.Packages) <= len(nodeSets(m))
+	a, err := New(m, p)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return a
 }

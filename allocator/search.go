@@ -26,6 +26,7 @@ type search struct {
 	must      nodeMask // nodes that have to be in the mask
 	needs     []need
 	accept    func(nodeMask) bool // what else is asked of a mask; nil for nothing
+	sockets   *socketRule         // that has to prefer the mask, or nil
 	distances [][]int             // nil: they do not count
 
 	candidates []int      // the nodes of the universe, ascending
@@ -34,6 +35,7 @@ type search struct {
 	width      int
 	nearest    [2]int // the smallest distance of a node to itself, and to another
 
+	packages int // that the mask has to span, or 0
 	sums     []uint64
 	distance int
 	best     nodeMask
@@ -153,6 +155,10 @@ func (s *search) lowerBound() int {
 func (s *search) run(size int) (nodeMask, bool) {
 	s.best = 0
 	s.steps = max(s.steps, maxSteps/64)
+	s.packages = 0
+	if s.sockets != nil && s.sockets.size != size {
+		s.packages = s.sockets.packages
+	}
 	if s.distances != nil {
 		s.measure()
 	}
@@ -188,7 +194,7 @@ func (s *search) descend(p, left int, chosen, forced nodeMask) bool {
 		if s.descend(p-1, left, chosen, forced) {
 			return true
 		}
-		if s.distances == nil && s.accept == nil {
+		if s.distances == nil && s.accept == nil && s.packages == 0 {
 			forced |= s.alike[p-1] & below(node) // without the likes of it there is no mask either
 		}
 	}
@@ -201,12 +207,15 @@ func (s *search) descend(p, left int, chosen, forced nodeMask) bool {
 	return over
 }
 
-// within tells whether the needs can still be covered, and the best distance still be beaten.
+// within tells whether the needs can still be covered, on no more packages than wanted, and the best distance still be beaten.
 func (s *search) within(p, left int, chosen nodeMask) bool {
 	for d := range s.needs {
 		if s.sums[d]+s.top[d][p*s.width+left] < s.needs[d].amount {
 			return false
 		}
+	}
+	if s.packages > 0 && s.sockets.span(chosen) > s.packages {
+		return false
 	}
 	if s.distances == nil || s.best == 0 {
 		return true
@@ -216,7 +225,7 @@ func (s *search) within(p, left int, chosen nodeMask) bool {
 }
 
 func (s *search) found(m nodeMask) bool {
-	if s.accept != nil && !s.accept(m) {
+	if s.packages > 0 && s.sockets.span(m) != s.packages || s.accept != nil && !s.accept(m) {
 		return false
 	}
 	s.best, s.bestDist = m, s.distance
