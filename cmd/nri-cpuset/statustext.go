@@ -56,9 +56,7 @@ func (t *statusText) folded(indent, text string) {
 
 func (t *statusText) head(r *web.Report) {
 	t.folded("", fmt.Sprintf("node %s · nri-cpuset %s · up %s", r.Node, r.Version, web.Age(r.Time.Sub(r.Started))))
-	for _, policy := range r.Policies() {
-		t.folded("", policy)
-	}
+	t.folded("", strings.Join(r.Policies(), " · "))
 	if r.Runtime != nil {
 		t.folded("", r.Runtime.String())
 	}

@@ -7,7 +7,7 @@ import (
 	"nri-cpuset/topology/cpuset"
 )
 
-// drawing knows how each CPU is drawn.
+// drawing knows how each CPU is drawn: as what it is and whose, each of which is told by more than a colour.
 type drawing struct {
 	report *Report
 	owners []Owner
@@ -90,11 +90,7 @@ func (d *drawing) legend() []legendEntry {
 		sample := core{{cpu: noCPU, class: class, pattern: pattern, mark: mark, title: name}}
 		entries = append(entries, legendEntry{Sample: sample, Name: name, Count: cpus.Len(), CPUs: listed, Note: note})
 	}
-	of := "of one container each"
-	if len(d.owners) > 0 {
-		of = "of " + plural(len(d.owners), "container", "containers")
-	}
-	add("own c0", "", "A", "exclusive", r.Exclusive, of)
+	add("own c0", "", "A", "exclusive", r.Exclusive, "of "+plural(len(d.owners), "container", "containers"))
 	add("shared", "", "", "shared", r.Shared, "everybody else's")
 	if d.strict {
 		add("nobody reserved", "hatch", "", "reserved", r.Reserved, "for the system alone")

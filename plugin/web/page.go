@@ -2,6 +2,7 @@ package web
 
 import (
 	"fmt"
+	"strconv"
 	"time"
 
 	"nri-cpuset/topology"
@@ -110,7 +111,8 @@ func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }
 // Ago is how long before the report something was.
 func (p *page) Ago(t time.Time) string { return Age(p.Time.Sub(t)) }
 
-func anchor(o *Owner) string { return "container-" + o.Mark }
+// anchor names an owner's row. It stays the same for as long as the owner keeps its CPUs, whoever else comes and goes.
+func anchor(o *Owner) string { return "owner-of-" + strconv.Itoa(o.CPUs.First()) }
 
 func plural(n int, one, many string) string {
 	if n == 1 {

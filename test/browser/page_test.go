@@ -80,6 +80,8 @@ func troubled() web.Report {
 	r.ConfigErr = "/etc/nri-cpuset/config.yaml:14: cpuManagerPolicyOptions: full-pcpus-only and distribute-cpus-across-cores do not go together\nline 2"
 	r.StateErr, r.Conflict = "/run/nri-cpuset/state.json: no space left on device", strings.Repeat("unbreakable", 20)
 	r.Machine.Offline = cpuset.Range(128, 140)
+	r.Shared = r.Shared.Difference(r.Reserved)                    // strict-cpu-reservation
+	r.Isolated = r.Isolated.Union(r.Containers[0].CPUs.Lowest(1)) // isolatedCPUs: exclusive
 	r.Containers[0].Unsettled = "CPU 1 is offline, and no other was free"
 	r.Containers[1].Pod, r.Containers[1].Name = strings.Repeat("p", 253), strings.Repeat("c", 63)
 	r.Containers[1].Why = strings.Repeat("because", 40)
