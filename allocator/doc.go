@@ -15,6 +15,6 @@
 //   - memory.go takes the memory.
 //   - refuse.go and why.go write it down for people.
 //
-// It takes 5 microseconds on a machine with 128 CPUs and 4 NUMA nodes, and 50 on one with 64 nodes; no case takes longer than some tens of
-// milliseconds, because the search over NUMA nodes is bounded (search.go).
+// It takes some 5 microseconds on a machine with 128 CPUs and 4 NUMA nodes, and some 50 on one with 64 nodes. The slowest cases found, on
+// machines made up for the purpose, take tens of milliseconds, because the search over NUMA nodes is bounded (search.go).
 package allocator

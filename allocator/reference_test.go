@@ -250,7 +250,7 @@ func TestMergeAgainstReference(t *testing.T) {
 	random := rand.New(rand.NewPCG(7, 1))
 	preferred, others, refused := 0, 0, 0
 	for round := range 2500 {
-		c := randomTrial(t, random)
+		c := randomTrial(t, random, 1+random.IntN(exactNodes))
 		all := c.a.hints(c.u, &c.r, &c.r.Amount)
 		lists := c.lists()
 		if c.a.policy.TopologyManager == TopologyManagerSingleNUMANode {
@@ -279,6 +279,64 @@ func TestMergeAgainstReference(t *testing.T) {
 	if min(preferred, others, refused) < 200 {
 		t.Error("the cases are too much alike to show anything")
 	}
+}
+
+// Beyond exactNodes nodes a preferred mask has to be the kubelet's all the same, and so has the mask of one resource alone. Of several that do
+// not agree it has to be what a combination of theirs has in common.
+func TestMergeOverManyNodes(t *testing.T) {
+	random := rand.New(rand.NewPCG(7, 3))
+	preferred, alone, others := 0, 0, 0
+	for round := range 150 {
+		c := randomTrial(t, random, exactNodes+1+random.IntN(2))
+		if c.a.policy.TopologyManager == TopologyManagerSingleNUMANode {
+			continue
+		}
+		all := c.a.hints(c.u, &c.r, &c.r.Amount)
+		lists := c.lists()
+		opinions := 0
+		for _, l := range lists {
+			if len(l) > 0 {
+				opinions++
+			}
+		}
+		got, want := c.a.merge(all[:]), mergeListed(c.a, lists)
+		switch {
+		case want.preferred || opinions < 2:
+			if got.mask != want.mask || got.preferred != want.preferred {
+				t.Fatalf("round %d: got %+v, want %+v for %s", round, got, want, c)
+			}
+			if want.preferred {
+				preferred++
+			} else {
+				alone++
+			}
+		default:
+			if got.preferred || !isCombination(got.mask, c.a.allNodes, lists) {
+				t.Fatalf("round %d: got %+v, which nothing has in common, for %s", round, got, c)
+			}
+			others++
+		}
+	}
+	if min(preferred, alone, others) < 5 {
+		t.Errorf("%d preferred, %d alone, %d others: the cases are too much alike", preferred, alone, others)
+	}
+}
+
+// isCombination tells whether one hint of each list can be taken so that the mask is what they have in common with the rest.
+func isCombination(mask, rest nodeMask, lists [][]listedHint) bool {
+	if len(lists) == 0 {
+		return mask == rest
+	}
+	for _, h := range lists[0] {
+		m := rest
+		if h.mask != 0 {
+			m &= h.mask
+		}
+		if m.contains(mask) && isCombination(mask, m, lists[1:]) {
+			return true
+		}
+	}
+	return false
 }
 
 // trial is one machine, in some state, and a request.
@@ -311,10 +369,9 @@ func (c *trial) lists() [][]listedHint {
 	return lists
 }
 
-func randomTrial(t *testing.T, random *rand.Rand) *trial {
+func randomTrial(t *testing.T, random *rand.Rand, nodes int) *trial {
 	t.Helper()
-	m := randomMachine(t, random, 1+random.IntN(8))
-	nodes := len(m.Nodes)
+	m := randomMachine(t, random, nodes)
 	p := Policy{
 		CPUManager:             CPUManagerStatic,
 		ReservedCount:          1,
