@@ -2,6 +2,8 @@ package plugin
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"time"
 
 	"github.com/containerd/nri/pkg/api"
@@ -16,18 +18,23 @@ const (
 	convergeBatch = 4
 	// convergeRetry is the longest wait after a call to the runtime has failed.
 	convergeRetry = time.Minute
+	// callLimit is how long a call to the runtime may take before the connection is given up.
+	callLimit = 30 * time.Second
 )
 
-// background does what must not be done inside a handler, one thing after the other: it looks again at containers whose updates may have been
-// lost, gives the shared pool what has become free, and lets the runtime's records follow.
+// background does what must not be done inside a handler: it looks again at containers whose updates may have been lost, gives the shared pool
+// what has become free, and, in a goroutine of its own because the runtime may take its time, lets the runtime's records follow.
 type background struct {
-	verifies  chan string
-	grows     chan struct{}
-	converges chan struct{}
+	verifies     chan string
+	grows        chan struct{}
+	converges    chan struct{}
+	convergesNow chan struct{}
 }
 
 func newBackground() *background {
-	return &background{verifies: make(chan string, 1024), grows: make(chan struct{}, 1), converges: make(chan struct{}, 1)}
+	return &background{
+		verifies: make(chan string, 1024), grows: make(chan struct{}, 1), converges: make(chan struct{}, 1), convergesNow: make(chan struct{}, 1),
+	}
 }
 
 // verify has a container looked at again soon. Where the queue is full the audit does it.
@@ -38,8 +45,9 @@ func (b *background) verify(id string) {
 	}
 }
 
-func (b *background) grow()     { signal(b.grows) }
-func (b *background) converge() { signal(b.converges) }
+func (b *background) grow()        { signal(b.grows) }
+func (b *background) converge()    { signal(b.converges) }
+func (b *background) convergeNow() { signal(b.convergesNow) }
 
 func signal(c chan struct{}) {
 	select {
@@ -48,25 +56,22 @@ func signal(c chan struct{}) {
 	}
 }
 
-// runBackground works until ctx ends.
+// runBackground verifies and grows until ctx ends.
 func (p *Plugin) runBackground(ctx context.Context) {
-	var growAt, convergeAt <-chan time.Time
-	retry := convergeDelay
+	var growAt <-chan time.Time
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case id := <-p.background.verifies:
-			delay := convergeDelay
 			p.locked(ctx, func() {
 				p.repair(id, "after an event")
 				if p.changer.urgent(id) {
-					delay = 0
+					p.background.convergeNow()
+				} else {
+					p.background.converge()
 				}
 			})
-			if convergeAt == nil || delay == 0 {
-				convergeAt = time.After(delay)
-			}
 		case <-p.background.grows:
 			if growAt == nil {
 				growAt = time.After(growDelay)
@@ -74,23 +79,7 @@ func (p *Plugin) runBackground(ctx context.Context) {
 		case <-growAt:
 			growAt = nil
 			p.locked(ctx, p.growNow)
-			convergeAt = time.After(0)
-		case <-p.background.converges:
-			if convergeAt == nil {
-				convergeAt = time.After(convergeDelay)
-			}
-		case <-convergeAt:
-			convergeAt = nil
-			more, err := p.convergeOnce(ctx)
-			switch {
-			case err != nil:
-				p.log.WithError(err).Warn("the runtime's records are behind: it did not take an update")
-				retry = min(2*retry, convergeRetry)
-				convergeAt = time.After(retry)
-			case more:
-				retry = convergeDelay
-				convergeAt = time.After(0)
-			}
+			p.background.convergeNow()
 		}
 	}
 }
@@ -102,6 +91,39 @@ func (p *Plugin) growNow() {
 		p.changer.settleFiles(everything)
 	}
 }
+
+// runConverge lets the runtime's records follow until ctx ends.
+func (p *Plugin) runConverge(ctx context.Context) {
+	var at <-chan time.Time
+	retry := convergeDelay
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-p.background.converges:
+			if at == nil {
+				at = time.After(convergeDelay)
+			}
+		case <-p.background.convergesNow:
+			at = time.After(0)
+		case <-at:
+			at = nil
+			more, err := p.convergeOnce(ctx)
+			switch {
+			case err != nil && ctx.Err() == nil:
+				p.log.WithError(err).Warn("the runtime's records are behind: it did not take an update")
+				retry = min(2*retry, convergeRetry)
+				at = time.After(retry)
+			case more:
+				retry = convergeDelay
+				at = time.After(0)
+			}
+		}
+	}
+}
+
+// errCallLimit is a call to the runtime that has not come back.
+var errCallLimit = errors.New("the runtime has not answered")
 
 // convergeOnce changes the records of a few containers in the runtime, and tells whether there are more. The lock is not held while the
 // runtime is called: it may be waiting for an answer of ours.
@@ -117,10 +139,38 @@ func (p *Plugin) convergeOnce(ctx context.Context) (more bool, err error) {
 		return false, nil
 	}
 	start := time.Now()
-	failed, err := runtime.UpdateContainers(updates)
+	failed, err := call(ctx, runtime, updates)
 	p.metrics.runtimeUpdates(len(updates), len(failed), time.Since(start))
-	p.locked(ctx, func() { p.changer.landed(updates, failed, err) })
+	if errors.Is(err, errCallLimit) {
+		runtime.Stop() // what was on its way is looked at again when the runtime shows what runs
+		return false, err
+	}
+	p.locked(ctx, func() {
+		p.changer.landed(updates, failed, err)
+		p.growNow() // what had to wait for the landing
+	})
 	return len(failed) == 0, err
+}
+
+// call has the runtime change containers, for as long as that may take.
+func call(ctx context.Context, runtime runtimeCaller, updates []*api.ContainerUpdate) ([]*api.ContainerUpdate, error) {
+	type answer struct {
+		failed []*api.ContainerUpdate
+		err    error
+	}
+	answers := make(chan answer, 1)
+	go func() {
+		failed, err := runtime.UpdateContainers(updates)
+		answers <- answer{failed, err}
+	}()
+	select {
+	case a := <-answers:
+		return a.failed, a.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-time.After(callLimit):
+		return nil, fmt.Errorf("%w within %s", errCallLimit, callLimit)
+	}
 }
 
 // repair brings one container to what it should have, if the kernel has something else.

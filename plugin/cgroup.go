@@ -87,6 +87,15 @@ func (c *cgroups) cpus(dir string) (cpuset.Set, error) {
 	return cpuset.Parse(text)
 }
 
+// ownCPUs returns what the cgroup itself was given: cpuset.cpus. On v2 it is empty where it was given nothing and has what the cgroup above has.
+func (c *cgroups) ownCPUs(dir string) (cpuset.Set, error) {
+	text, err := read(c.cpuset, path.Join(dir, "cpuset.cpus"))
+	if err != nil {
+		return cpuset.Set{}, err
+	}
+	return cpuset.Parse(text)
+}
+
 // quota returns the CFS quota of a cgroup in microseconds a period; -1 for none.
 func (c *cgroups) quota(dir string) (quota int64, period uint64, err error) {
 	if c.v2 {

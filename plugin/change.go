@@ -37,6 +37,7 @@ type record struct {
 	exclusive bool
 	kernel    setting // in the container's own files
 	runtime   setting
+	replied   setting // in the reply to an update that the runtime is making
 	// lost says that the runtime did not take the last update: the container is gone, and nobody has told us.
 	lost bool
 }
@@ -66,7 +67,7 @@ func (c *changer) created(id, cgroupsPath string, w state.Wanted, exclusive bool
 func (c *changer) adopted(id, cgroupsPath string, reported cpuset.Set, lifted bool) {
 	has := setting{reported, lifted}
 	r := &record{dir: c.dir(cgroupsPath), kernel: has, runtime: has}
-	if cpus, err := c.readCPUs(r); err == nil {
+	if cpus, err := c.readOwn(r); err == nil {
 		r.kernel.cpus = cpus
 	}
 	c.enter(id, r, true) // until the books say that it shares, its fence stays open
@@ -151,30 +152,41 @@ func (c *changer) settle(u urgency) []*api.ContainerUpdate {
 // settleFiles is settle without a request: it returns the steps that it could not make, which are left to the next call to the runtime.
 func (c *changer) settleFiles(u urgency) (left []step) {
 	pool, inForce := c.node.Pool()
+	if u == everything {
+		for i := range c.liveNow() {
+			c.setExclusive(c.live[i].ID, c.live[i].Exclusive)
+		}
+	}
 	if inForce {
 		c.closeFences(pool)
 	}
-	if u == everything {
-		c.liveNow()
-	} else {
+	if u == shrinkOnly {
 		c.live = c.node.LiveOf(c.unfenced(pool), c.live)
 	}
-	for i := range c.live {
-		if r := c.records[c.live[i].ID]; r != nil {
-			r.setExclusive(c.live[i].Exclusive)
-		}
+	left = c.writeSteps(left, leave, u)
+	c.liftFences()
+	left = c.writeSteps(left, move, u)
+	if u == everything {
+		c.openFences(pool.Difference(c.blocked().leaving), inForce)
 	}
-	for i, stage := range stages {
-		if u == everything && i == len(stages)-1 {
-			c.openFences(pool, inForce)
-		}
-		for _, s := range c.steps(stage, u) {
-			if !c.writeStep(s) {
-				left = append(left, s)
-			}
+	return c.writeSteps(left, take, u)
+}
+
+// writeSteps makes the steps of a stage, and adds those to left that it cannot make.
+func (c *changer) writeSteps(left []step, stage stage, u urgency) []step {
+	for _, s := range c.steps(stage, u) {
+		if !c.writeStep(s) {
+			left = append(left, s)
 		}
 	}
 	return left
+}
+
+// setExclusive notes whether a container has CPUs of its own. It has to be known before fences are closed.
+func (c *changer) setExclusive(id string, exclusive bool) {
+	if r := c.records[id]; r != nil {
+		r.setExclusive(exclusive)
+	}
 }
 
 // liveNow returns the containers that may be running, in memory that the next call uses again.
@@ -202,12 +214,18 @@ func oneEach(updates []*api.ContainerUpdate) []*api.ContainerUpdate {
 }
 
 // A stage of a change says what a container that has one setting is to be given next.
-type stage func(has setting, l *state.Live) (to setting, due bool)
+type stage func(has setting, l *state.Live, b blocked) (to setting, due bool)
+
+// blocked are CPUs that cannot be given to anybody yet.
+type blocked struct {
+	leaving  cpuset.Set // exclusive containers have lost them, and have not left them
+	arriving cpuset.Set // an update that is on its way may still put a shared container there
+}
 
 var stages = []stage{leave, move, take}
 
 // leave takes shared containers off the CPUs that are no longer the pool's.
-func leave(has setting, l *state.Live) (setting, bool) {
+func leave(has setting, l *state.Live, _ blocked) (setting, bool) {
 	if l.Exclusive || has.cpus.IsSubsetOf(l.Wanted.CPUs) {
 		return has, false
 	}
@@ -218,22 +236,23 @@ func leave(has setting, l *state.Live) (setting, bool) {
 	return setting{stays, has.lifted}, true
 }
 
-// move gives exclusive containers theirs.
-func move(has setting, l *state.Live) (setting, bool) {
-	to := setting{l.Wanted.CPUs, l.Wanted.Unlimited}
-	return to, l.Exclusive && !has.equal(to)
+// move gives exclusive containers theirs, as far as nobody can arrive there any more.
+func move(has setting, l *state.Live, b blocked) (setting, bool) {
+	to := setting{l.Wanted.CPUs.Difference(b.arriving.Difference(has.cpus)), l.Wanted.Unlimited}
+	return to, l.Exclusive && !has.equal(to) && !to.cpus.IsEmpty()
 }
 
-// take gives shared containers what is theirs now.
-func take(has setting, l *state.Live) (setting, bool) {
-	to := setting{l.Wanted.CPUs, false}
-	return to, !l.Exclusive && !has.equal(to)
+// take gives shared containers what is theirs now, as far as it has been left.
+func take(has setting, l *state.Live, b blocked) (setting, bool) {
+	to := setting{l.Wanted.CPUs.Difference(b.leaving), false}
+	return to, !l.Exclusive && !has.equal(to) && !to.cpus.IsEmpty()
 }
 
 // steps collects a stage's steps for the containers that an update can reach. Exclusive containers that move come in an order in which none
 // lands on one that has not moved yet, where there is such an order.
 func (c *changer) steps(stage stage, u urgency) []step {
 	var steps []step
+	b := c.blocked()
 	for i := range c.live {
 		l := &c.live[i]
 		if l.Phase == state.Creating {
@@ -244,13 +263,28 @@ func (c *changer) steps(stage stage, u urgency) []step {
 			r = &record{dir: c.dir(l.CgroupsPath)}
 			c.enter(l.ID, r, l.Exclusive)
 		}
-		to, due := stage(r.kernel, l)
+		to, due := stage(r.kernel, l, b)
 		if !due || u == shrinkOnly && !r.kernel.cpus.IsEmpty() && r.kernel.cpus.IsSubsetOf(to.cpus) && r.kernel.lifted == to.lifted {
 			continue
 		}
 		steps = append(steps, step{live: l, record: r, to: to})
 	}
 	return inOrder(steps)
+}
+
+// blocked returns the CPUs that cannot be given to anybody yet. c.live is up to date.
+func (c *changer) blocked() blocked {
+	var b blocked
+	for i := range c.live {
+		l := &c.live[i]
+		if r := c.records[l.ID]; r != nil && l.Exclusive && !r.kernel.cpus.IsSubsetOf(l.Wanted.CPUs) {
+			b.leaving = b.leaving.Union(r.kernel.cpus.Difference(l.Wanted.CPUs))
+		}
+	}
+	for _, cpus := range c.flight {
+		b.arriving = b.arriving.Union(cpus)
+	}
+	return b
 }
 
 // inOrder puts first what lands on nobody.
@@ -317,6 +351,15 @@ func (c *changer) writeQuota(s step) error {
 	return c.cgroups.setQuota(s.record.dir, s.live.Wanted.Quota, s.live.Wanted.Period)
 }
 
+// readOwn returns what the container's own file says.
+func (c *changer) readOwn(r *record) (cpuset.Set, error) {
+	if c.cgroups == nil || r.dir == "" {
+		return cpuset.Set{}, errNoCgroup
+	}
+	return c.cgroups.ownCPUs(r.dir)
+}
+
+// readCPUs returns the CPUs that the container may run on.
 func (c *changer) readCPUs(r *record) (cpuset.Set, error) {
 	if c.cgroups == nil || r.dir == "" {
 		return cpuset.Set{}, errNoCgroup
@@ -351,17 +394,32 @@ func (c *changer) verify(id string) (found cpuset.Set, drifted bool) {
 		return found, false
 	}
 	found, err := c.readCPUs(r)
-	if err != nil || found.Equal(w.CPUs) {
+	if err != nil {
 		return found, false
 	}
-	drifted = !found.IsSubsetOf(w.CPUs) || r.fence == nil && !found.Equal(r.kernel.cpus)
-	ctr, _ := c.node.Container(id)
-	l := &state.Live{ID: id, Phase: ctr.Phase, Exclusive: ctr.Exclusive(), Wanted: w}
-	r.kernel.cpus = found
-	if !c.writeStep(step{live: l, record: r, to: setting{w.CPUs, w.Unlimited}}) {
-		r.runtime.cpus = found // so that the runtime is asked for it
+	own, err := c.readOwn(r)
+	if err != nil || own.Equal(w.CPUs) && found.Equal(w.CPUs) {
+		return found, false
+	}
+	drifted = !found.IsSubsetOf(w.CPUs) || !own.Equal(r.kernel.cpus)
+	r.kernel.cpus = own
+	c.liveNow()
+	b := c.blocked()
+	for i := range c.live {
+		if l := &c.live[i]; l.ID == id {
+			c.bring(l, r, b)
+		}
 	}
 	return found, drifted
+}
+
+// bring takes one container through all stages.
+func (c *changer) bring(l *state.Live, r *record, b blocked) {
+	for _, stage := range stages {
+		if to, due := stage(r.kernel, l, b); due && !c.writeStep(step{live: l, record: r, to: to}) {
+			r.runtime.cpus = r.kernel.cpus // so that the runtime is asked for it
+		}
+	}
 }
 
 // batch returns updates for a few containers whose record in the runtime is behind, and notes that they are on their way. landed must be
@@ -370,6 +428,7 @@ func (c *changer) batch(size int) []*api.ContainerUpdate {
 	c.liveNow()
 	var updates []*api.ContainerUpdate
 	c.flight = map[string]cpuset.Set{}
+	b := c.blocked()
 	for _, stage := range stages {
 		for i := range c.live {
 			l := &c.live[i]
@@ -377,7 +436,7 @@ func (c *changer) batch(size int) []*api.ContainerUpdate {
 			if r == nil || l.Phase == state.Creating || len(updates) == size {
 				continue
 			}
-			to, due := stage(r.runtime, l)
+			to, due := stage(r.runtime, l, b)
 			if !due || c.flight[l.ID].Len() > 0 {
 				continue
 			}
@@ -394,6 +453,9 @@ func (c *changer) batch(size int) []*api.ContainerUpdate {
 // landed notes what became of a batch. Meanwhile the books may have changed and the kernel with them: then the batch has just undone that,
 // and it is done again at once.
 func (c *changer) landed(updates []*api.ContainerUpdate, failed []*api.ContainerUpdate, err error) {
+	if c.flight == nil {
+		return // the runtime has been away meanwhile, and has shown what runs
+	}
 	lost := map[string]bool{}
 	for _, u := range failed {
 		lost[u.GetContainerId()] = true
@@ -416,6 +478,34 @@ func (c *changer) landed(updates []*api.ContainerUpdate, failed []*api.Container
 		c.verify(id)
 	}
 	c.flight = nil
+}
+
+// resized returns what the reply to an update of a container gives it. It is less than it should have where somebody may still arrive there;
+// the rest follows. ok is false where nothing is left.
+func (c *changer) resized(id string, w state.Wanted, exclusive bool) (to setting, ok bool) {
+	to = setting{w.CPUs, w.Unlimited}
+	r := c.records[id]
+	if r == nil {
+		return to, true
+	}
+	if exclusive {
+		to.cpus = to.cpus.Difference(c.blocked().arriving.Difference(r.kernel.cpus))
+	}
+	r.replied = to
+	return to, !to.cpus.IsEmpty()
+}
+
+// updated notes that the runtime has changed a container as our reply to its update said.
+func (c *changer) updated(id string) {
+	r := c.records[id]
+	if r == nil || r.replied.cpus.IsEmpty() {
+		return
+	}
+	r.runtime, r.kernel = r.replied, r.replied
+	r.replied = setting{}
+	if cpus, err := c.readOwn(r); err == nil {
+		r.kernel.cpus = cpus
+	}
 }
 
 // urgent tells whether a container may run on CPUs that it has no right to any more, so that the runtime's record must not wait.

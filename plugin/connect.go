@@ -33,6 +33,7 @@ type runtimeInfo struct {
 // runtimeCaller is what of the runtime can be called outside of a handler.
 type runtimeCaller interface {
 	UpdateContainers(updates []*api.ContainerUpdate) (failed []*api.ContainerUpdate, err error)
+	Stop()
 }
 
 // safeNRI is the first NRI whose runtime side cannot deadlock on an update that it did not ask for; the one before could hang containerd for
@@ -58,6 +59,7 @@ func (p *Plugin) Run(ctx context.Context) error {
 	group, ctx := errgroup.WithContext(ctx)
 	group.Go(func() error { return p.serve(ctx) })
 	group.Go(func() error { p.runBackground(ctx); return nil })
+	group.Go(func() error { p.runConverge(ctx); return nil })
 	group.Go(func() error { p.runAudit(ctx); return nil })
 	group.Go(func() error { return p.watch(ctx) })
 	group.Go(func() error { return p.stayConnected(ctx) })

@@ -58,7 +58,7 @@ func (p *Plugin) adjustment(c *state.Container) (*api.ContainerAdjustment, error
 	if !pinned && mems.IsEmpty() {
 		return nil, nil
 	}
-	a := assignment{Placement: c.Placement}
+	a := assignment{Placement: c.Placement, MilliCPU: c.Demand.MilliCPU}
 	adjust := &api.ContainerAdjustment{}
 	if pinned {
 		adjust.SetLinuxCPUSetCPUs(w.CPUs.String())
@@ -137,31 +137,36 @@ func (p *Plugin) UpdateContainer(ctx context.Context, pod *api.PodSandbox, ctr *
 			return fmt.Errorf("nri-cpuset refuses to resize container %s of pod %s/%s, which keeps %s: %w",
 				c.Name, old.Namespace, old.Pod, orShared(old.Placement.CPUs), err)
 		}
-		updates = p.changer.settle(everything)
+		p.changer.setExclusive(c.ID, c.Exclusive())
+		// Others leave first; who may have more gets it when this container has left, which PostUpdateContainer tells.
+		updates = p.changer.settle(shrinkOnly)
 		if w, wanted := p.node.Wanted(c.ID); wanted {
-			updates = append(withoutUpdate(updates, c.ID), p.ownUpdate(&c, w))
+			to, ok := p.changer.resized(c.ID, w, c.Exclusive())
+			if !ok {
+				_, err := p.node.Resize(old.ID, old.Demand) // to the shared pool, where there is always room
+				return errors.Join(err, fmt.Errorf("nri-cpuset: an update on its way to the runtime could put others on %s; resize %s again", w.CPUs, c.Name))
+			}
+			updates = append(withoutUpdate(updates, c.ID), ownUpdate(c.ID, to, w))
 		}
 		if !c.Placement.CPUs.Equal(old.Placement.CPUs) {
 			p.logOf(&c).WithField("from", orShared(old.Placement.CPUs)).Info("resized: " + c.Placement.Why)
 		}
-		p.background.verify(c.ID)
 		return nil
 	})
 	return updates, err
 }
 
 // ownUpdate is our part of an update to the container that is being updated.
-func (p *Plugin) ownUpdate(c *state.Container, w state.Wanted) *api.ContainerUpdate {
+func ownUpdate(id string, to setting, w state.Wanted) *api.ContainerUpdate {
 	u := &api.ContainerUpdate{}
-	u.SetContainerId(c.ID)
-	u.SetLinuxCPUSetCPUs(w.CPUs.String())
-	if w.Unlimited {
+	u.SetContainerId(id)
+	u.SetLinuxCPUSetCPUs(to.cpus.String())
+	if to.lifted {
 		u.SetLinuxCPUQuota(-1)
 	} else if w.Quota > 0 {
 		u.SetLinuxCPUQuota(w.Quota)
 		u.SetLinuxCPUPeriod(int64(w.Period)) //nolint:gosec // at most a second, in microseconds
 	}
-	p.changer.created(c.ID, c.CgroupsPath, w, c.Exclusive())
 	return u
 }
 
@@ -183,7 +188,10 @@ func resized(old, update state.Demand, r *api.LinuxResources) state.Demand {
 // PostUpdateContainer tells that an update has been made.
 func (p *Plugin) PostUpdateContainer(ctx context.Context, _ *api.PodSandbox, ctr *api.Container) error {
 	return p.handle(ctx, "PostUpdateContainer", func() error {
+		p.changer.updated(ctr.GetId())
+		p.changer.settlePodQuota(ctr.GetId())
 		p.background.verify(ctr.GetId())
+		p.background.grow()
 		return nil
 	})
 }
@@ -274,6 +282,7 @@ func (p *Plugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, ctrs [
 			p.changer.adopted(f.ID, f.CgroupsPath, f.Reported, ctr.GetLinux().GetResources().GetCpu().GetQuota().GetValue() == -1)
 		}
 		p.changer.keepOnly(ids)
+		p.changer.flight = nil
 		p.rebuilt("synchronized", p.node.Adopt(found, exists))
 		updates = p.changer.settle(everything)
 		p.background.converge()

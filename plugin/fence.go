@@ -85,6 +85,15 @@ func (c *changer) closeFences(pool cpuset.Set) {
 	}
 }
 
+// liftFences takes away those that have an exclusive container behind them now. The others behind them are where they belong by themselves.
+func (c *changer) liftFences() {
+	for _, f := range c.fences {
+		if f.exclusive > 0 && f.set {
+			c.clearFence(f)
+		}
+	}
+}
+
 // openFences lets everybody behind a fence have the whole pool, and takes fences away that are no longer to be.
 func (c *changer) openFences(pool cpuset.Set, inForce bool) {
 	for dir, f := range c.fences {

@@ -38,9 +38,13 @@ func (c *changer) settlePodQuota(id string) {
 	if dir == "" {
 		return
 	}
-	has, _, err := c.cgroups.quota(dir)
+	has, period, err := c.cgroups.quota(dir)
 	if err != nil {
 		return
+	}
+	if has > 0 && has != ctr.PodQuota { // the kubelet has resized the pod
+		c.node.SetPodQuota(ctr.PodUID, has, period)
+		ctr.PodQuota, ctr.PodPeriod = has, period
 	}
 	lift := c.liftsPodQuota(&ctr)
 	switch {

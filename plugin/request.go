@@ -28,6 +28,8 @@ const (
 // read from it, so that nothing is to be had by forging one.
 type assignment struct {
 	Placement allocator.Placement `json:"placement"`
+	// MilliCPU is the request that the container was created with: CRI-O shows that again after a restart of its own, whatever came later.
+	MilliCPU int64 `json:"milliCPU"`
 	// The CFS quotas of container and pod as the kubelet set them: they show as we adjusted them.
 	Quota     int64  `json:"quota,omitempty"`
 	Period    uint64 `json:"period,omitempty"`
@@ -63,16 +65,20 @@ func podUID(pod *api.PodSandbox) string {
 func demandOf(pod *api.PodSandbox, r *api.LinuxResources, before assignment) state.Demand {
 	d := state.Demand{Guaranteed: isGuaranteed(pod.GetLinux().GetCgroupParent())}
 	cpu := r.GetCpu()
+	shares := cpu.GetShares().GetValue()
+	d.MilliCPU = milliCPUOfShares(shares)
 	d.Quota, d.Period = cpu.GetQuota().GetValue(), cpu.GetPeriod().GetValue()
 	if d.Quota <= 0 && before.Quota > 0 {
 		d.Quota, d.Period = before.Quota, before.Period
+		if sharesOfMilliCPU(milliCPUOfQuota(d.Quota, d.Period)) != shares { // it has been resized since
+			d.Quota = d.MilliCPU * int64(d.Period) / 1000 //nolint:gosec // at most 256 CPUs and a second
+		}
 	}
 	d.LimitMilliCPU = milliCPUOfQuota(d.Quota, d.Period)
-	d.MilliCPU = milliCPUOfShares(cpu.GetShares().GetValue())
 	switch {
 	case d.Guaranteed && d.LimitMilliCPU == 0:
 		d.LimitMilliCPU = d.MilliCPU // quotas are off in the kubelet (cpuCFSQuota: false), and both are equal
-	case d.Guaranteed, cpu.GetShares().GetValue() == sharesOfMilliCPU(d.LimitMilliCPU):
+	case d.Guaranteed, shares == sharesOfMilliCPU(d.LimitMilliCPU):
 		d.MilliCPU = d.LimitMilliCPU // the quota is exact, where shares end at 256 CPUs
 	}
 	if d.Guaranteed {
@@ -187,6 +193,7 @@ func foundOf(pod *api.PodSandbox, ctr *api.Container) (state.Found, error) {
 	f.Placement = a.Placement
 	f.PodQuota, f.PodPeriod = a.PodQuota, a.PodPeriod
 	f.Demand = demandOf(pod, ctr.GetLinux().GetResources(), a)
+	f.AsCreated = f.Demand.MilliCPU == a.MilliCPU
 	return f, nil
 }
 

@@ -14,6 +14,9 @@ type Found struct {
 	Container
 	// Reported is the cpuset that the runtime has for it, our later updates included; empty where it has none.
 	Reported cpuset.Set
+	// AsCreated says that the demand is that with which the container was created. A runtime that has been restarted may show that although the
+	// container has been resized since.
+	AsCreated bool
 	// CreatedAt orders containers for ties, in nanoseconds.
 	CreatedAt int64
 }
@@ -33,7 +36,7 @@ func (n *Node) Adopt(found []Found, sandboxes map[string]bool) Rebuilt {
 	for i := range found {
 		f := &found[i]
 		c := f.Container
-		n.recall(&c, f.Reported)
+		n.recall(&c, f)
 		containers = append(containers, &c)
 		exists[c.Key] = true
 	}
@@ -57,10 +60,15 @@ func (n *Node) Adopt(found []Found, sandboxes map[string]bool) Rebuilt {
 }
 
 // recall completes what the runtime says of a container by what the books say of the same attempt.
-func (n *Node) recall(c *Container, reported cpuset.Set) {
+func (n *Node) recall(c *Container, f *Found) {
+	reported := f.Reported
 	annotated := c.Placement
 	c.Since = n.now()
 	known := n.byID[c.ID]
+	if before := n.containers[c.Key]; known == nil && before != nil && c.Placement.CPUs.IsEmpty() {
+		c.Placement.CPUs = before.Placement.CPUs // a restart in place that we have not seen
+		c.Since = before.Since
+	}
 	if known != nil {
 		c.Placement = known.Placement
 		c.Since = known.Since
@@ -68,6 +76,9 @@ func (n *Node) recall(c *Container, reported cpuset.Set) {
 		c.Demand.Devices = known.Demand.Devices
 		if c.PodQuota == 0 {
 			c.PodQuota, c.PodPeriod = known.PodQuota, known.PodPeriod
+		}
+		if f.AsCreated && c.Demand.MilliCPU != known.Demand.MilliCPU {
+			c.Demand = known.Demand
 		}
 		if c.Demand.Quota <= 0 && c.Demand.MilliCPU == known.Demand.MilliCPU { // the runtime shows the quota as we adjusted it
 			c.Demand.Quota, c.Demand.Period = known.Demand.Quota, known.Demand.Period

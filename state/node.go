@@ -233,6 +233,17 @@ func (n *Node) Pod(uid string) []Container {
 	return in
 }
 
+// SetPodQuota notes what the CFS quota of a pod's cgroup is to be when it is put back, in microseconds.
+func (n *Node) SetPodQuota(uid string, quota int64, period uint64) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, c := range n.inPod(uid) {
+		c.PodQuota, c.PodPeriod = quota, period
+		n.touch(c)
+	}
+	n.save()
+}
+
 // Snapshot is the books at one moment.
 type Snapshot struct {
 	Rules      Rules

@@ -161,12 +161,18 @@ func (n *Node) placeAgain(w waiting, usable, others cpuset.Set) error {
 	defer n.usage.Give(blocked)
 
 	c := w.c
-	request := allocator.Request{
-		Amount:     allocator.Amount{CPUs: n.rules.amount(c).CPUs},
-		Reusable:   allocator.Placement{CPUs: w.had.Intersect(usable).Difference(n.usage.Exclusive())},
-		KeepShared: n.sharedIsUsed(c.Key),
+	request := allocator.Request{Amount: allocator.Amount{CPUs: n.rules.amount(c).CPUs}, KeepShared: n.sharedIsUsed(c.Key)}
+	rest := allocator.Placement{CPUs: w.had.Intersect(usable).Difference(n.usage.Exclusive())}
+	if rest.CPUs.Len() < request.CPUs { // it lost some, or wants more: what it has stays
+		request.Held = rest
+	} else {
+		request.Reusable = rest
 	}
 	p, err := n.rules.Allocator.Place(n.usage, request)
+	if err != nil { // what it has left may be in the way of what the policy wants, such as whole cores
+		request.Held, request.Reusable = allocator.Placement{}, rest
+		p, err = n.rules.Allocator.Place(n.usage, request)
+	}
 	if err != nil {
 		return err
 	}
