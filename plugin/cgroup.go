@@ -187,7 +187,7 @@ func sliceDir(slice string) string {
 
 // open opens a file below root. Neither a link nor ".." leads out of it, and no link is followed at all (openat2(2), Linux 5.6).
 func open(root *os.File, name string, flags int) (int, error) {
-	fd, err := unix.Openat2(int(root.Fd()), name, &unix.OpenHow{ //nolint:gosec // a descriptor fits an int
+	fd, err := unix.Openat2(int(root.Fd()), name, &unix.OpenHow{
 		Flags:   uint64(flags | unix.O_CLOEXEC), //nolint:gosec // flags are small constants
 		Resolve: unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS,
 	})

@@ -25,9 +25,9 @@ func soleInstance(ctx context.Context, stateDir string, log *logrus.Logger) (unl
 		return func() {}, nil
 	}
 	for waiting := false; ; waiting = true {
-		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB) //nolint:gosec // a descriptor fits an int
+		err := unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 		if err == nil {
-			return func() { file.Close() }, nil //nolint:errcheck,gosec // nothing was written
+			return func() { _ = file.Close() }, nil
 		}
 		if !waiting {
 			log.WithField("lock", path).Warn("another instance runs on this node; waiting for it to end")

@@ -1,6 +1,7 @@
 package plugin
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -39,8 +40,8 @@ func (r *refusals) latest() []refusal {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	latest := make([]refusal, 0, len(r.list))
-	for i := len(r.list) - 1; i >= 0; i-- {
-		latest = append(latest, r.list[i])
+	for _, refused := range slices.Backward(r.list) {
+		latest = append(latest, refused)
 	}
 	return latest
 }

@@ -104,7 +104,7 @@ func milliCPUOfShares(shares uint64) int64 {
 	if shares <= 2 { // the kubelet's minimum, which no request has too
 		return 0
 	}
-	return int64((min(shares, maxShares)*1000 + sharesPerCPU - 1) / sharesPerCPU) //nolint:gosec // at most 256,000
+	return int64((min(shares, maxShares)*1000 + sharesPerCPU - 1) / sharesPerCPU)
 }
 
 func sharesOfMilliCPU(milliCPU int64) uint64 {

@@ -82,7 +82,8 @@ func TestDemandOf(t *testing.T) {
 		{"nothing at all", guaranteed, nil, state.Demand{Guaranteed: true, Memory: allocator.Memory{}}, 0},
 		{
 			"absurd numbers", burstable, resources(1<<63, 1<<62, -1),
-			state.Demand{MilliCPU: 256000, Quota: 1 << 62, Period: 100000}, 0,
+			state.Demand{MilliCPU: 256000, Quota: 1 << 62, Period: 100000},
+			0,
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

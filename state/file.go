@@ -202,7 +202,7 @@ func (n *Node) encode() []byte {
 
 func (f *File) write(node []byte) error {
 	temporary := f.path + ".new"
-	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	file, err := os.OpenFile(temporary, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600) //nolint:gosec // in the operator's --state-dir
 	if err != nil {
 		return fmt.Errorf("writing the state file: %w", err)
 	}

@@ -256,7 +256,8 @@ func TestReconfigure(t *testing.T) {
 		{"nothing changes", func(t *testing.T) Rules { return rules(t, machine(t, 8), nil) }, map[string]string{"a1": "1,5", "b1": "4", "s1": ""}, 0, 0},
 		{
 			"full cores only: who has half a core keeps nothing", func(t *testing.T) Rules { return rules(t, machine(t, 8), full) },
-			map[string]string{"a1": "1,5", "b1": "4", "s1": ""}, 0, 1,
+			map[string]string{"a1": "1,5", "b1": "4", "s1": ""},
+			0, 1,
 		},
 		{
 			"another reservation moves whom it hits", func(t *testing.T) Rules {
@@ -265,11 +266,13 @@ func TestReconfigure(t *testing.T) {
 		},
 		{
 			"a CPU goes offline", func(t *testing.T) Rules { return rules(t, without(t, 8, "5"), nil) },
-			map[string]string{"a1": "1-2", "b1": "4", "s1": ""}, 1, 0,
+			map[string]string{"a1": "1-2", "b1": "4", "s1": ""},
+			1, 0,
 		},
 		{
 			"a shared CPU goes offline", func(t *testing.T) Rules { return rules(t, without(t, 8, "7"), nil) },
-			map[string]string{"a1": "1,5", "b1": "4", "s1": ""}, 0, 0,
+			map[string]string{"a1": "1,5", "b1": "4", "s1": ""},
+			0, 0,
 		},
 		{"more CPUs than before", func(t *testing.T) Rules { return rules(t, machine(t, 16), nil) }, map[string]string{"a1": "1,5", "b1": "4", "s1": ""}, 0, 0},
 		{
@@ -465,34 +468,52 @@ func TestAdopt(t *testing.T) {
 	}{
 		{
 			"the runtime's annotation, and no file", nil,
-			[]Found{found(annotated(a, "3,7"), "3,7"), found(container("s", "c", "s1", 500), "0-2,4-6")}, []string{"sandbox-a", "sandbox-s"},
-			map[string]string{"a1": "3,7", "s1": ""}, 0, 0, "0-2,4-6",
+			[]Found{found(annotated(a, "3,7"), "3,7"), found(container("s", "c", "s1", 500), "0-2,4-6")},
+			[]string{"sandbox-a", "sandbox-s"},
+			map[string]string{"a1": "3,7", "s1": ""},
+			0, 0, "0-2,4-6",
 		},
 		{
 			"the file knows of a later move", func(t *testing.T, n *Node) { place(t, n, a, "1,5") },
-			[]Found{found(annotated(a, "3,7"), "3,7")}, []string{"sandbox-a"}, map[string]string{"a1": "1,5"}, 0, 0, "0,2-4,6-7",
+			[]Found{found(annotated(a, "3,7"), "3,7")},
+			[]string{"sandbox-a"},
+			map[string]string{"a1": "1,5"},
+			0, 0, "0,2-4,6-7",
 		},
 		{
 			"the runtime knows of a later move", func(t *testing.T, n *Node) { place(t, n, a, "1,5") },
-			[]Found{found(annotated(a, "3,7"), "2,6")}, []string{"sandbox-a"}, map[string]string{"a1": "2,6"}, 0, 0, "0-1,3-5,7",
+			[]Found{found(annotated(a, "3,7"), "2,6")},
+			[]string{"sandbox-a"},
+			map[string]string{"a1": "2,6"},
+			0, 0, "0-1,3-5,7",
 		},
 		{
 			"created while we were away", nil,
-			[]Found{found(a, ""), found(annotated(b, "1,5"), "1,5")}, []string{"sandbox-a", "sandbox-b"},
-			map[string]string{"a1": "2,6", "b1": "1,5"}, 1, 0, "0,3-4,7",
+			[]Found{found(a, ""), found(annotated(b, "1,5"), "1,5")},
+			[]string{"sandbox-a", "sandbox-b"},
+			map[string]string{"a1": "2,6", "b1": "1,5"},
+			1, 0, "0,3-4,7",
 		},
 		{
 			"two with the same CPUs", nil,
-			[]Found{found(annotated(a, "1,5"), "1,5"), found(annotated(b, "5,7"), "5,7")}, []string{"sandbox-a", "sandbox-b"},
-			map[string]string{"a1": "1,5", "b1": "3,7"}, 1, 0, "0,2,4,6",
+			[]Found{found(annotated(a, "1,5"), "1,5"), found(annotated(b, "5,7"), "5,7")},
+			[]string{"sandbox-a", "sandbox-b"},
+			map[string]string{"a1": "1,5", "b1": "3,7"},
+			1, 0, "0,2,4,6",
 		},
 		{
 			"an annotation with a reserved CPU", nil,
-			[]Found{found(annotated(a, "0,4"), "0,4")}, []string{"sandbox-a"}, map[string]string{"a1": "1,4"}, 1, 0, "0,2-3,5-7", // 4 stays
+			[]Found{found(annotated(a, "0,4"), "0,4")},
+			[]string{"sandbox-a"},
+			map[string]string{"a1": "1,4"},
+			1, 0, "0,2-3,5-7", // 4 stays
 		},
 		{
 			"a forged annotation", nil,
-			[]Found{found(annotated(container("s", "c", "s1", 500), "1,5"), "1,5")}, []string{"sandbox-s"}, map[string]string{"s1": ""}, 1, 0, "0-7",
+			[]Found{found(annotated(container("s", "c", "s1", 500), "1,5"), "1,5")},
+			[]string{"sandbox-s"},
+			map[string]string{"s1": ""},
+			1, 0, "0-7",
 		},
 		{
 			"gone while we were away", func(t *testing.T, n *Node) { place(t, n, a, "1,5") },
@@ -500,7 +521,10 @@ func TestAdopt(t *testing.T) {
 		},
 		{
 			"exited, and its pod is there", func(t *testing.T, n *Node) { place(t, n, a, "1,5") },
-			nil, []string{"sandbox-a"}, map[string]string{"a1": "1,5"}, 0, 0, "0,2-4,6-7",
+			nil,
+			[]string{"sandbox-a"},
+			map[string]string{"a1": "1,5"},
+			0, 0, "0,2-4,6-7",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {

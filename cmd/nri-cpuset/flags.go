@@ -43,6 +43,6 @@ func isTerminal(w io.Writer) bool {
 	if !ok || os.Getenv("NO_COLOR") != "" {
 		return false
 	}
-	_, err := unix.IoctlGetTermios(int(file.Fd()), unix.TCGETS) //nolint:gosec // a descriptor fits an int
+	_, err := unix.IoctlGetTermios(int(file.Fd()), unix.TCGETS)
 	return err == nil
 }
