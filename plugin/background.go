@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/containerd/nri/pkg/api"
+	"github.com/sirupsen/logrus"
 )
 
 const (
@@ -65,7 +66,7 @@ func (p *Plugin) runBackground(ctx context.Context) {
 			return
 		case id := <-p.background.verifies:
 			p.locked(ctx, func() {
-				p.repair(id, "after an event")
+				p.repair(id, "event")
 				if p.changer.urgent(id) {
 					p.background.convergeNow()
 				} else {
@@ -174,14 +175,14 @@ func call(ctx context.Context, runtime runtimeCaller, updates []*api.ContainerUp
 }
 
 // repair brings one container to what it should have, if the kernel has something else.
-func (p *Plugin) repair(id, when string) {
-	found, drifted := p.changer.verify(id)
-	if !drifted {
+func (p *Plugin) repair(id, found string) {
+	has, cause := p.changer.verify(id)
+	if cause == "" {
 		return
 	}
-	p.metrics.drift(when)
+	p.metrics.drift(cause, found)
 	if c, known := p.node.Container(id); known {
 		w, _ := p.node.Wanted(id)
-		p.logOf(&c).WithField("found", found.String()).WithField("cpus", w.CPUs.String()).Warn("repaired: the kernel had other CPUs, " + when)
+		p.logOf(&c).WithFields(logrus.Fields{"has": has.String(), "wanted": w.CPUs.String(), "cause": cause, "found": found}).Warn("repaired a drift")
 	}
 }

@@ -87,6 +87,15 @@ func (c *cgroups) cpus(dir string) (cpuset.Set, error) {
 	return cpuset.Parse(text)
 }
 
+// exists tells whether a cgroup is there. In doubt it is.
+func (c *cgroups) exists(dir string) bool {
+	fd, err := open(c.cpuset, dir, unix.O_PATH|unix.O_DIRECTORY)
+	if err == nil {
+		_ = unix.Close(fd)
+	}
+	return !errors.Is(err, errNoCgroup)
+}
+
 // ownCPUs returns what the cgroup itself was given: cpuset.cpus. On v2 it is empty where it was given nothing and has what the cgroup above has.
 func (c *cgroups) ownCPUs(dir string) (cpuset.Set, error) {
 	text, err := read(c.cpuset, path.Join(dir, "cpuset.cpus"))

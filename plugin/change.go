@@ -385,23 +385,36 @@ func (c *changer) updateFor(s step, ignoreFailure bool) *api.ContainerUpdate {
 	return u
 }
 
+// Causes of a drift.
+const (
+	causeRuntime = "runtime" // the kernel has what the runtime's record has: an update was lost, or an old one came back
+	causeForeign = "foreign" // it has what nobody here has asked for
+)
+
 // verify compares what the kernel has for one container with what it should have, and brings it there. It has drifted where that is neither
-// what it should have nor what it was given last, and where it may run on CPUs that it has no right to; it returns what was found then.
-func (c *changer) verify(id string) (found cpuset.Set, drifted bool) {
+// what it should have nor what it was given last, and where it may run on CPUs that it has no right to; has and the drift's cause are
+// returned then.
+func (c *changer) verify(id string) (has cpuset.Set, cause string) {
 	w, known := c.node.Wanted(id)
 	r := c.records[id]
 	if !known || r == nil {
-		return found, false
+		return has, ""
 	}
-	found, err := c.readCPUs(r)
+	has, err := c.readCPUs(r)
 	if err != nil {
-		return found, false
+		return has, ""
 	}
 	own, err := c.readOwn(r)
-	if err != nil || own.Equal(w.CPUs) && found.Equal(w.CPUs) {
-		return found, false
+	if err != nil || own.Equal(w.CPUs) && has.Equal(w.CPUs) {
+		return has, ""
 	}
-	drifted = !found.IsSubsetOf(w.CPUs) || !own.Equal(r.kernel.cpus)
+	switch {
+	case has.IsSubsetOf(w.CPUs) && own.Equal(r.kernel.cpus):
+	case own.Equal(r.runtime.cpus):
+		cause = causeRuntime
+	default:
+		cause = causeForeign
+	}
 	r.kernel.cpus = own
 	c.liveNow()
 	b := c.blocked()
@@ -410,7 +423,7 @@ func (c *changer) verify(id string) (found cpuset.Set, drifted bool) {
 			c.bring(l, r, b)
 		}
 	}
-	return found, drifted
+	return has, cause
 }
 
 // bring takes one container through all stages.

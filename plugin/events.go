@@ -42,6 +42,9 @@ func (p *Plugin) CreateContainer(ctx context.Context, pod *api.PodSandbox, ctr *
 			p.background.grow() // those behind a fence follow
 		}
 		updates = oneEach(append(updates, p.corrections()...))
+		for _, u := range updates {
+			p.background.verify(u.GetContainerId()) // runtimes report an update as done that is lost
+		}
 		p.placed(&placed, len(updates))
 		return nil
 	})
@@ -99,7 +102,7 @@ func (p *Plugin) StartContainer(ctx context.Context, _ *api.PodSandbox, ctr *api
 		if !known {
 			return nil
 		}
-		p.repair(c.ID, "before start")
+		p.repair(c.ID, "start")
 		if !c.Exclusive() {
 			return nil
 		}

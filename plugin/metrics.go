@@ -55,7 +55,8 @@ func newMetrics(version string) *metrics {
 		panics: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "nri_cpuset_panics_total", Help: "Handlers that panicked. Each is a bug.",
 		}),
-		drifts: counters("nri_cpuset_drift_total", "Containers found on other CPUs than decided, by when it was found, and repaired.", "when"),
+		drifts: counters("nri_cpuset_drift_total", "Containers found on other CPUs than decided, and repaired, by cause and by what found it.",
+			"cause", "found"),
 		audits: prometheus.NewCounter(prometheus.CounterOpts{
 			Name: "nri_cpuset_audits_total", Help: "Comparisons of all containers with the kernel's files.",
 		}),
@@ -84,8 +85,8 @@ func newMetrics(version string) *metrics {
 	return m
 }
 
-func counters(name, help, label string) *prometheus.CounterVec {
-	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, []string{label})
+func counters(name, help string, labels ...string) *prometheus.CounterVec {
+	return prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
 }
 
 func (m *metrics) handler() http.Handler {
@@ -125,14 +126,14 @@ func (m *metrics) runtimeUpdates(sent, failed int, took time.Duration) {
 	m.updateSeconds.Observe(took.Seconds())
 }
 
-func (m *metrics) panicked()         { m.panics.Inc() }
-func (m *metrics) drift(when string) { m.drifts.WithLabelValues(when).Inc() }
-func (m *metrics) audited()          { m.audits.Inc() }
-func (m *metrics) reloaded()         { m.reloads.WithLabelValues("done").Inc() }
-func (m *metrics) reloadFailed()     { m.reloads.WithLabelValues("failed").Inc() }
-func (m *metrics) connected()        { m.connections.WithLabelValues("made").Inc() }
-func (m *metrics) disconnected()     { m.connections.WithLabelValues("lost").Inc() }
-func (m *metrics) stateFile()        { m.stateFiles.Inc() }
+func (m *metrics) panicked()                 { m.panics.Inc() }
+func (m *metrics) drift(cause, found string) { m.drifts.WithLabelValues(cause, found).Inc() }
+func (m *metrics) audited()                  { m.audits.Inc() }
+func (m *metrics) reloaded()                 { m.reloads.WithLabelValues("done").Inc() }
+func (m *metrics) reloadFailed()             { m.reloads.WithLabelValues("failed").Inc() }
+func (m *metrics) connected()                { m.connections.WithLabelValues("made").Inc() }
+func (m *metrics) disconnected()             { m.connections.WithLabelValues("lost").Inc() }
+func (m *metrics) stateFile()                { m.stateFiles.Inc() }
 
 func (m *metrics) conflict(is bool) {
 	if is {

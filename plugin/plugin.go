@@ -66,6 +66,7 @@ type Plugin struct {
 	changer    *changer
 	runtime    runtimeCaller // nil while not connected, or where calling the runtime is not safe
 	background *background
+	missing    map[string]bool // containers whose cgroup was not there at the last audit
 
 	devices      devices
 	refusals     refusals
