@@ -49,7 +49,7 @@ func New(m *topology.Machine, p Policy) (*Allocator, error) {
 	}
 	a.setSets()
 	if a.shareable.IsEmpty() {
-		return nil, fmt.Errorf("no CPU is left for containers in the shared pool: all of %s are isolated, or reserved under strict-cpu-reservation", m.Online)
+		return nil, fmt.Errorf("no CPU is left for the shared pool: all of %s are isolated, or reserved under strict-cpu-reservation", m.Online)
 	}
 	return a, nil
 }

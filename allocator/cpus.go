@@ -10,7 +10,8 @@ func (a *Allocator) placeCPUs(u *Usage, r *Request, affinity nodeMask) (cpuset.S
 		return cpuset.Set{}, err
 	}
 	if n > free.Len() {
-		return cpuset.Set{}, a.refuse(UnexpectedAdmissionError, "cpuManagerPolicy static: %d CPUs asked, %d free (%s)", n, free.Len(), a.freeOn(nil, free, nil))
+		return cpuset.Set{}, a.refuse(UnexpectedAdmissionError, "cpuManagerPolicy static: %s asked, %d free (%s)",
+			cpusText(n), free.Len(), a.freeOn(nil, free, nil))
 	}
 	cpus := a.takeTiers(held, free, n, a.tiers(r, free.Difference(held), affinity))
 	if err := a.checkShared(u, r, cpus); err != nil {
@@ -108,12 +109,12 @@ func (a *Allocator) checkCores(free, held cpuset.Set, n int) error {
 		return err
 	}
 	if whole := free.Difference(a.reservedCores); n > whole.Len() {
-		return a.refuse(SMTAlignmentError, "full-pcpus-only: %d CPUs asked, %d free in cores that hold no reserved CPU (%s)",
-			n, whole.Len(), a.freeOn(nil, whole, nil))
+		return a.refuse(SMTAlignmentError, "full-pcpus-only: %s asked, %d free in cores that hold no reserved CPU (%s)",
+			cpusText(n), whole.Len(), a.freeOn(nil, whole, nil))
 	}
 	if a.coreSums() && !a.layout.count(free.Difference(held)).addUpTo(n-held.Len()) {
-		return a.refuse(SMTAlignmentError, "full-pcpus-only: %d CPUs asked, which the free cores, of different sizes, do not add up to (%s)",
-			n, a.freeOn(nil, free, nil))
+		return a.refuse(SMTAlignmentError, "full-pcpus-only: %s asked, which the free cores, of different sizes, do not add up to (%s)",
+			cpusText(n), a.freeOn(nil, free, nil))
 	}
 	return nil
 }
@@ -124,7 +125,7 @@ func (a *Allocator) checkGrain(n int) error {
 	if !a.policy.Options.FullPCPUsOnly || n%grain == 0 {
 		return nil
 	}
-	return a.refuse(SMTAlignmentError, "full-pcpus-only: %d CPUs asked, and a core has %d: ask for a multiple", n, grain)
+	return a.refuse(SMTAlignmentError, "full-pcpus-only: %s asked, and a core has %d: ask for a multiple", cpusText(n), grain)
 }
 
 // checkShared keeps the shared pool from becoming empty while somebody runs in it: an empty cpuset means "no change" to a runtime, which
@@ -134,7 +135,8 @@ func (a *Allocator) checkShared(u *Usage, r *Request, cpus cpuset.Set) error {
 	after := before.Union(r.Held.CPUs.Intersect(a.shareable)).Difference(cpus)
 	if r.KeepShared && after.IsEmpty() && before.Overlaps(cpus) {
 		return a.refuse(UnexpectedAdmissionError,
-			"cpuManagerPolicy static: %d CPUs asked, which leaves none to the containers that run in the shared pool (%s): ask for fewer", cpus.Len(), brief(before))
+			"cpuManagerPolicy static: %s asked, which leaves none to the containers that run in the shared pool (%s): ask for fewer",
+			cpusText(cpus.Len()), brief(before))
 	}
 	return nil
 }

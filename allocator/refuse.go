@@ -41,7 +41,7 @@ func (a *Allocator) refuseRestricted(u *Usage, r *Request, asked *Amount, all *[
 	case !same:
 		why = fmt.Sprintf("which would take different numbers of NUMA nodes: %s", strings.Join(wants, ", "))
 	case size == 1:
-		why = "which fits on one NUMA node, and none has it free"
+		why = "which has to be on one NUMA node, and none has it free"
 	}
 	return a.refuse(TopologyAffinityError, "topologyManagerPolicy restricted: %s asked, %s (%s)",
 		a.amountText(asked, r), why, a.freeOn(u, a.freeFor(u, r), a.memoryNeeds(asked.Memory)))
@@ -55,7 +55,7 @@ func (a *Allocator) refuseMemory(u *Usage, needs []memoryNeed, why string) *Refu
 func (a *Allocator) amountText(asked *Amount, r *Request) string {
 	var parts []string
 	if asked.CPUs > 0 {
-		parts = append(parts, strconv.Itoa(asked.CPUs)+" CPUs")
+		parts = append(parts, cpusText(asked.CPUs))
 	}
 	if needs := a.memoryNeeds(asked.Memory); len(needs) > 0 {
 		parts = append(parts, memoryText(needs))
@@ -69,6 +69,8 @@ func (a *Allocator) amountText(asked *Amount, r *Request) string {
 	}
 	return strings.Join(parts, ", ")
 }
+
+func cpusText(n int) string { return string(appendCount(nil, n, " CPU")) }
 
 func memoryText(needs []memoryNeed) string {
 	var parts []string
@@ -85,7 +87,7 @@ func (a *Allocator) freeOn(u *Usage, cpus cpuset.Set, needs []memoryNeed) string
 		node := &a.machine.Nodes[i]
 		var parts []string
 		if here := node.CPUs.Intersect(cpus); !here.IsEmpty() {
-			parts = append(parts, fmt.Sprintf("%d CPUs free: %s", here.Len(), brief(here)))
+			parts = append(parts, fmt.Sprintf("%s free: %s", cpusText(here.Len()), brief(here)))
 		}
 		for _, n := range needs {
 			if n.index >= 0 {
@@ -119,9 +121,10 @@ func bytesText(bytes uint64) string {
 
 func brief(s cpuset.Set) string { return cut(s.String()) }
 
+// cut bounds a text that may come from outside, and makes it one that can be sent on.
 func cut(text string) string {
 	if len(text) > maxListShown {
-		return text[:maxListShown] + "..."
+		text = text[:maxListShown] + "..."
 	}
-	return text
+	return strings.ToValidUTF8(text, "?")
 }

@@ -32,7 +32,7 @@ func TestRefusals(t *testing.T) {
 		},
 		{
 			"no node has it free", restricted, "1-2,4-5,9", request(7, 2),
-			"TopologyAffinityError: topologyManagerPolicy restricted: 7 CPUs, 2Gi memory asked, which fits on one NUMA node, and none has it free " +
+			"TopologyAffinityError: topologyManagerPolicy restricted: 7 CPUs, 2Gi memory asked, which has to be on one NUMA node, and none has it free " +
 				"(node 0: 4 CPUs free: 3,8,10-11, 7Gi memory free; node 1: 6 CPUs free: 6-7,12-15, 8Gi memory free)",
 		},
 		{

@@ -26,7 +26,8 @@ func (a *Allocator) reserve() (cpuset.Set, error) {
 		from = from.Difference(a.machine.Isolated)
 	}
 	if n > from.Len() {
-		return cpuset.Set{}, fmt.Errorf("%d CPUs are to be reserved (kubeReserved.cpu + systemReserved.cpu), and the machine has %d (%s)", n, from.Len(), from)
+		return cpuset.Set{}, fmt.Errorf("%d CPUs are to be reserved (kubeReserved.cpu + systemReserved.cpu), and the machine has %d (%s)",
+			n, from.Len(), from)
 	}
 	return a.pick(from, n), nil
 }

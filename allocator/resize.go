@@ -30,7 +30,8 @@ func (a *Allocator) shrink(held cpuset.Set, n int) (cpuset.Set, error) {
 		return cpuset.Set{}, err
 	}
 	if a.coreSums() && !a.layout.count(held).addUpTo(n) {
-		return cpuset.Set{}, a.refuse(SMTAlignmentError, "full-pcpus-only: %d CPUs asked, which the cores it has (%s) do not add up to", n, brief(held))
+		return cpuset.Set{}, a.refuse(SMTAlignmentError, "full-pcpus-only: %s asked, which the cores it has (%s) do not add up to",
+			cpusText(n), brief(held))
 	}
 	return a.pick(held, n), nil
 }

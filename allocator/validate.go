@@ -22,7 +22,7 @@ func (p *Policy) validate(m *topology.Machine) error {
 		return errors.New("memoryManagerPolicy Static needs memory for the system: set reservedMemory")
 	}
 	if needsMasks := p.MemoryManager == MemoryManagerStatic || p.aligns(); needsMasks && len(m.Nodes) > maxMaskNodes {
-		return fmt.Errorf("topologyManagerPolicy %s and memoryManagerPolicy %s: the machine has %d NUMA nodes, and at most %d can be aligned: set both to none",
+		return fmt.Errorf("topologyManagerPolicy %q, memoryManagerPolicy %q: the machine has %d NUMA nodes, and at most %d can be aligned: set none",
 			p.TopologyManager, p.MemoryManager, len(m.Nodes), maxMaskNodes)
 	}
 	return nil
