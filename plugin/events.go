@@ -310,6 +310,9 @@ func (p *Plugin) rebuilt(what string, r state.Rebuilt) {
 		u := &r.Unplaced[i]
 		p.logOf(&u.Container).WithError(u.Err).Error("cannot be placed as the policy wants: " + u.Container.Unsettled)
 	}
+	for i := range r.Late {
+		p.logOf(&r.Late[i]).Info("created without us: in the shared pool from now on")
+	}
 	p.metrics.rebuilt(&r)
 	p.log.WithFields(logrus.Fields{
 		"kept": r.Kept, "moved": len(r.Moves), "unplaced": len(r.Unplaced), "released": len(r.Released),
@@ -323,7 +326,7 @@ func (p *Plugin) refused(what string, c *state.Container, err error) {
 		reason = refusal.Reason
 	}
 	p.metrics.refused(reason)
-	p.refusals.add(c, err)
+	p.refusals.add(c, err, p.options.Now())
 	p.logOf(c).WithError(err).Warn(what + " refused")
 }
 

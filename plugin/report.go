@@ -16,13 +16,13 @@ func (p *Plugin) Report() web.Report {
 	policy, machine, inForce := s.Rules.Allocator.Policy(), s.Rules.Allocator.Machine(), p.inForce.Load()
 	r := web.Report{
 		Node: p.options.NodeName, Version: p.options.Version, Time: p.options.Now(), Started: p.started,
-		Runtime: (*web.Runtime)(p.connected.Load()), Ready: p.synchronized.Load(),
+		Runtime: (*web.Runtime)(p.connected.Load()), Ready: p.notReady() == "",
 		Policy: string(policy.CPUManager), PolicyOptions: []string{}, MemoryManagerPolicy: string(policy.MemoryManager),
 		TopologyManagerPolicy: string(policy.TopologyManager), TopologyManagerScope: string(policy.Scope),
 		Config: inForce.String(), ConfigErr: loaded(&p.configError), Conflict: loaded(&p.conflict),
 		Machine: web.Machine{Machine: machine},
 		Online:  s.Online, Reserved: s.Reserved, Isolated: machine.Isolated, Shared: s.Shared, Exclusive: s.Exclusive,
-		Containers: make([]web.Container, 0, len(s.Containers)), Refusals: []web.Refusal{},
+		Containers: make([]web.Container, 0, len(s.Containers)), Refusals: p.refusals.latest(),
 	}
 	if policy.CPUManager == allocator.CPUManagerStatic {
 		r.PolicyOptions = optionsOn(inForce.CPUManagerPolicyOptions)
@@ -32,9 +32,6 @@ func (p *Plugin) Report() web.Report {
 	}
 	for i := range s.Containers {
 		r.Containers = append(r.Containers, containerReport(&s.Rules, &s.Containers[i]))
-	}
-	for _, refused := range p.refusals.latest() {
-		r.Refusals = append(r.Refusals, web.Refusal(refused))
 	}
 	return r
 }

@@ -179,6 +179,7 @@ func foundOf(pod *api.PodSandbox, ctr *api.Container) (state.Found, error) {
 		return f, fmt.Errorf("the runtime reports a cpuset that is none: %w", err)
 	}
 	text, given := ctr.GetAnnotations()[assignmentAnnotation]
+	f.Annotated = given
 	f.Managed = given || !f.Reported.IsEmpty()
 	if !given {
 		return f, nil

@@ -45,7 +45,8 @@ func (p *Plugin) handler() http.Handler {
 		answer(w, alive, "the plugin's lock is held for too long")
 	})
 	mux.HandleFunc("GET /readyz", func(w http.ResponseWriter, _ *http.Request) {
-		answer(w, p.synchronized.Load(), "not synchronized with the runtime")
+		why := p.notReady()
+		answer(w, why == "", why)
 	})
 	mux.HandleFunc("GET /api/v1/state", func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -57,6 +58,15 @@ func (p *Plugin) handler() http.Handler {
 	})
 	mux.Handle("GET /{$}", web.Handler(p.Report))
 	return web.SafeHeaders(mux)
+}
+
+// notReady says why containers are not being placed as the configuration wants; "" where they are. A configuration that is wrong is no reason:
+// the one before is in force.
+func (p *Plugin) notReady() string {
+	if !p.synchronized.Load() {
+		return "not synchronized with the runtime"
+	}
+	return loaded(&p.conflict)
 }
 
 func answer(w http.ResponseWriter, ok bool, otherwise string) {

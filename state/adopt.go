@@ -17,6 +17,8 @@ type Found struct {
 	// AsCreated says that the demand is that with which the container was created. A runtime that has been restarted may show that although the
 	// container has been resized since.
 	AsCreated bool
+	// Annotated says that the container carries our annotation: it was created with us.
+	Annotated bool
 	// CreatedAt orders containers for ties, in nanoseconds.
 	CreatedAt int64
 }
@@ -33,9 +35,13 @@ func (n *Node) Adopt(found []Found, sandboxes map[string]bool) Rebuilt {
 	})
 	var containers []*Container
 	exists := map[Key]bool{}
+	var late []string
 	for i := range found {
 		f := &found[i]
 		c := f.Container
+		if !f.Annotated && n.byID[c.ID] == nil && n.rules.pins() {
+			late = append(late, c.ID)
+		}
 		n.recall(&c, f)
 		containers = append(containers, &c)
 		exists[c.Key] = true
@@ -55,6 +61,11 @@ func (n *Node) Adopt(found []Found, sandboxes map[string]bool) Rebuilt {
 	}
 	r := n.rebuild(containers)
 	r.Released = released
+	for _, id := range late {
+		if c := n.byID[id]; c != nil && !c.Exclusive() {
+			r.Late = append(r.Late, *c)
+		}
+	}
 	n.save()
 	return r
 }

@@ -279,6 +279,9 @@ func (n *Node) Snapshot() Snapshot {
 
 // decide asks the allocator for c, which may hold something already, and checks the answer.
 func (n *Node) decide(c *Container, total *allocator.Amount, creating bool) (allocator.Placement, error) {
+	if n.rules.ignores(c) {
+		return allocator.Placement{}, nil
+	}
 	r := allocator.Request{Amount: n.rules.amount(c), Devices: c.Demand.Devices}
 	if old := n.containers[c.Key]; old != nil {
 		r.Held = old.Placement
@@ -292,17 +295,13 @@ func (n *Node) decide(c *Container, total *allocator.Amount, creating bool) (all
 	if n.rules.Allocator.Policy().Scope == allocator.ScopePod {
 		if in := n.pods[c.PodUID]; in != nil && in.affinity != nil {
 			r.Affinity = in.affinity
-		} else if c.Demand.Guaranteed && !n.rules.ignores(c) {
+		} else if c.Demand.Guaranteed {
 			r.Pod = total
 		}
 	}
 	p, err := n.rules.Allocator.Place(n.usage, r)
 	if err != nil {
 		return p, err
-	}
-	if n.rules.pins() && p.CPUs.IsEmpty() && !n.rules.ignores(c) && n.rules.Allocator.Shared(n.usage).IsEmpty() {
-		return p, &allocator.Refusal{Reason: allocator.UnexpectedAdmissionError, Message: fmt.Sprintf(
-			"the shared pool is empty: all of %s is exclusive or withheld", n.rules.Allocator.Machine().Online)}
 	}
 	if !creating {
 		p.Blocks = r.Held.Blocks
@@ -384,6 +383,9 @@ func (n *Node) forget(c *Container) {
 
 func (n *Node) wanted(c *Container, pool cpuset.Set) (Wanted, bool) {
 	w := Wanted{CPUs: pool, Quota: c.Demand.Quota, Period: c.Demand.Period}
+	if pool.IsEmpty() { // only ignored containers are let in then, and an empty cpuset would mean "no change" to a runtime
+		w.CPUs = n.rules.Allocator.Reserved()
+	}
 	switch {
 	case c.Phase == Exited:
 		return w, false

@@ -22,6 +22,7 @@ type Rebuilt struct {
 	Moves    []Move      // exclusive containers that did not
 	Unplaced []Unplaced  // containers that should be exclusive, or elsewhere, and for whom nothing fits
 	Released []Container // what was held for containers that are gone
+	Late     []Container // containers that were created without us and share; they are in the shared pool from now on
 }
 
 // Unplaced is a container that the rules cannot be kept for now.
