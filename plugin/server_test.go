@@ -53,7 +53,7 @@ func servingPlugin(t *testing.T) *Plugin {
 			t.Fatal(err)
 		}
 	}
-	p.refusals.add(&state.Container{Namespace: "db", Pod: "pg-9", Key: state.Key{Name: "pg"}}, errors.New("SMTAlignmentError: 3 CPUs"))
+	p.refusals.add(&state.Container{Namespace: "db", Pod: "pg-9", Key: state.Key{Name: "pg"}}, errors.New("SMTAlignmentError: 3 CPUs"), p.options.Now())
 	return p
 }
 
