@@ -69,7 +69,7 @@ func TestReport(t *testing.T) {
 	got := p.Report()
 	want := web.Report{
 		Node: "n1", Version: "v1", Time: reportTime, Started: reportTime, Runtime: &web.Runtime{Name: "containerd", Version: "v2.4.2", NRI: "v0.12.3"},
-		Ready: true, Policy: "static", PolicyOptions: []string{"full-pcpus-only"}, MemoryManagerPolicy: "None", TopologyManagerPolicy: "none",
+		Ready: false, Policy: "static", PolicyOptions: []string{"full-pcpus-only"}, MemoryManagerPolicy: "None", TopologyManagerPolicy: "none",
 		TopologyManagerScope: "container", Config: p.config.String(), ConfigErr: wrong, Conflict: conflict,
 		Machine: web.Machine{Machine: p.machine},
 		Online:  cpuset.Range(0, 7), Reserved: cpuset.New(0), Shared: cpuset.MustParse("0,2-4,6-7"), Exclusive: cpuset.MustParse("1,5"),
