@@ -159,11 +159,26 @@ func (c *cluster) plugin(t *testing.T) kube.Container {
 	return c.running(t, name, "nri-cpuset", 0)
 }
 
+// tillConfigured is longer than the kubelet takes to bring a changed ConfigMap to the node: it looks each 5 s.
+const tillConfigured = 15 * time.Second
+
 const none = "cpuManagerPolicy: none\n"
 
 // fullPCPUs is the policy that a person would switch on: all but the last core reserved, whole cores only.
 func (c *cluster) fullPCPUs() string {
 	return fmt.Sprintf("cpuManagerPolicy: static\nreservedSystemCPUs: %q\ncpuManagerPolicyOptions: {full-pcpus-only: \"true\"}\n", c.rest)
+}
+
+// installation returns what deploy/ installs with another configuration, as a person would who edits the file first.
+func (c *cluster) installation(t *testing.T, config string) string {
+	t.Helper()
+	shipped, err := os.ReadFile(filepath.Join(deploy, "daemonset.yaml"))
+	must(t, err)
+	const from = "    cpuManagerPolicy: none\n"
+	if !strings.Contains(string(shipped), from) {
+		t.Fatalf("%s does not say %q any more:\n%s", deploy, from, shipped)
+	}
+	return strings.Replace(string(shipped), from, "    "+strings.ReplaceAll(strings.TrimSpace(config), "\n", "\n    ")+"\n", 1)
 }
 
 // TestCluster is the life of nri-cpuset in a cluster: installed, switched on and off, and uninstalled.
@@ -199,20 +214,13 @@ func TestCluster(t *testing.T) {
 
 	// A configuration that is wrong changes nothing, and does not make the pod unready.
 	c.configure(t, "cpuManagerPolicy: statik\n")
-	time.Sleep(15 * time.Second) // longer than the kubelet takes to bring it to the pod
+	time.Sleep(tillConfigured)
 	if got := c.kubectl(t, "get", "daemonset", "-n", "nri-cpuset", "nri-cpuset", "-o", "jsonpath={.status.numberReady}"); got != "1" {
 		t.Errorf("%s pods of the DaemonSet are ready while the configuration is wrong, want 1", got)
 	}
 	c.configure(t, c.fullPCPUs())
-
-	// There is one core to give away.
-	c.apply(t, strings.Replace(c.manifest(t, "exclusive"), "name: exclusive", "name: second", 1))
-	c.awaitDescribed(t, "second", "CreateContainerError", "nri-cpuset refuses container init of pod default/second", "UnexpectedAdmissionError")
-	c.kubectl(t, "delete", "pod", "second")
 	w.expectNoOverlap(t)
 	w.expectStayed(t, everybody...)
-
-	t.Run("resize", func(t *testing.T) { c.testResize(t, exclusive, shared) })
 
 	c.configure(t, none)
 	asMade("the policy is none again")
@@ -227,47 +235,51 @@ func TestCluster(t *testing.T) {
 	c.expectOn(t, "it is uninstalled and gone", c.all, after)
 }
 
-// testResize resizes an exclusive container in place, out of its CPUs and back into them.
-func (c *cluster) testResize(t *testing.T, exclusive kube.Container, shared []kube.Container) {
-	everybody := append(shared, exclusive)
-	c.resize(t, "exclusive", "500m")
-	c.expectSoonOn(t, "nobody asks for whole CPUs any more", c.all, everybody...)
-	c.expectQuota(t, exclusive, 50_000, 50_000)
+// TestClusterResize resizes an exclusive container in place through the API, out of its CPUs and back into them.
+func TestClusterResize(t *testing.T) {
+	c := startCluster(t)
+	c.apply(t, c.installation(t, c.fullPCPUs()))
+	c.plugin(t)
+	single, shared := c.pod(t, "single"), c.pod(t, "burstable")
+	c.expectOn(t, "before", c.last, single)
+	c.expectOn(t, "before", c.rest, shared)
 
+	c.resize(t, "single", "500m")
+	c.expectSoonOn(t, "nobody asks for whole CPUs any more", c.all, single, shared)
+	c.expectQuota(t, single, 50_000, 50_000)
+
+	w := c.watch(t, "single/main")
 	whole := fmt.Sprint(c.whole)
-	c.resize(t, "exclusive", whole)
-	c.expectSoonOn(t, "it asks for whole CPUs again", c.last, exclusive)
-	c.expectSoonOn(t, "it asks for whole CPUs again", c.rest, shared...)
-	c.expectQuota(t, exclusive, -1, -1)
+	c.resize(t, "single", whole)
+	c.expectSoonOn(t, "it asks for whole CPUs again", c.last, single)
+	c.expectOn(t, "it asks for whole CPUs again", c.rest, shared)
+	c.expectQuota(t, single, -1, -1)
+	w.expectNoOverlap(t)
 
-	// Nothing is left to give: the resize is refused as a whole, until there is something again.
-	c.resize(t, "exclusive", "500m")
-	c.expectSoonOn(t, "it has given its CPUs back", c.all, everybody...)
+	// Nothing is left to give, which Kubernetes cannot know: a pod is refused, and a resize as a whole, until there is something again.
+	c.resize(t, "single", "500m")
+	c.expectSoonOn(t, "it has given its CPUs back", c.all, single, shared)
 	c.configure(t, fmt.Sprintf("cpuManagerPolicy: static\nreservedSystemCPUs: %q\n", c.all))
-	time.Sleep(15 * time.Second)
-	c.resize(t, "exclusive", whole)
-	c.awaitDescribed(t, "exclusive", "nri-cpuset refuses to resize container main of pod default/exclusive")
-	c.expectOn(t, "a resize is refused", c.all, everybody...)
+	time.Sleep(tillConfigured)
+	c.apply(t, strings.Replace(c.manifest(t, "single"), "name: single", "name: second", 1))
+	c.awaitDescribed(t, "second", "CreateContainerError", "nri-cpuset refuses container main of pod default/second: UnexpectedAdmissionError")
+	c.kubectl(t, "delete", "pod", "second")
+	c.resize(t, "single", whole)
+	c.awaitDescribed(t, "single", "nri-cpuset refuses to resize container main of pod default/single")
+	c.expectOn(t, "a resize is refused", c.all, single, shared)
 	c.configure(t, c.fullPCPUs())
-	c.expectSoonOn(t, "there is a core to give away again", c.last, exclusive)
-	c.expectSoonOn(t, "there is a core to give away again", c.rest, shared...)
-	c.expectQuota(t, exclusive, -1, -1)
-	c.expectSame(t, everybody...)
+	c.expectSoonOn(t, "there is a core to give away again", c.last, single)
+	c.expectSoonOn(t, "there is a core to give away again", c.rest, shared)
+	c.expectQuota(t, single, -1, -1)
+	c.expectSame(t, single, shared)
 }
 
 // TestClusterFirstPod measures what a new user waits for: from kubectl apply, of nri-cpuset with a policy and of a pod, until the pod is on its
 // own.
 func TestClusterFirstPod(t *testing.T) {
 	c := startCluster(t)
-	text, err := os.ReadFile(filepath.Join(deploy, "daemonset.yaml"))
-	must(t, err)
-	// As a person would who edits the file first.
-	static := strings.Replace(string(text), "cpuManagerPolicy: none\n", fmt.Sprintf("cpuManagerPolicy: static\n    reservedSystemCPUs: %q\n", c.rest), 1)
-	if static == string(text) {
-		t.Fatalf("%s does not say cpuManagerPolicy: none any more:\n%s", deploy, text)
-	}
 	begin := time.Now()
-	c.apply(t, static)
+	c.apply(t, c.installation(t, fmt.Sprintf("cpuManagerPolicy: static\nreservedSystemCPUs: %q\n", c.rest)))
 	c.apply(t, c.manifest(t, "exclusive"))
 	main := c.running(t, "exclusive", "main", 0)
 	c.expectSoonOn(t, "installed with a policy", c.last, main)

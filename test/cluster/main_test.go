@@ -72,6 +72,7 @@ func await(t *testing.T, what string, f func(context.Context) error) time.Durati
 	ctx, cancel := context.WithTimeout(t.Context(), patience)
 	defer cancel()
 	begin := time.Now()
+	var last error
 	for {
 		err := f(ctx)
 		if err == nil {
@@ -79,10 +80,13 @@ func await(t *testing.T, what string, f func(context.Context) error) time.Durati
 			say(t, "%s (after %v)", what, took.Round(time.Millisecond))
 			return took
 		}
+		if ctx.Err() == nil {
+			last = err // not that f itself was interrupted
+		}
 		select {
 		case <-ctx.Done():
-			t.Fatalf("%s: not after %v: %v", what, patience, err)
-		case <-time.After(10 * time.Millisecond):
+			t.Fatalf("%s: not after %v: %v", what, patience, last)
+		case <-time.After(20 * time.Millisecond):
 		}
 	}
 }

@@ -29,8 +29,8 @@ type watcher struct {
 	exposed []string
 }
 
-// watch begins to watch that nobody may run where one of the exclusive containers, given as pod/container, has processes. Sandboxes are left
-// out: no NRI plugin can place them, and they only wait.
+// watch begins to watch that nobody else may run where one of the exclusive containers, given as pod/container, has its CPUs and processes on
+// them. Sandboxes are left out: no NRI plugin can place them, and they only wait.
 func (f *fixture) watch(t *testing.T, exclusive ...string) *watcher {
 	t.Helper()
 	w := &watcher{
@@ -58,44 +58,45 @@ func (w *watcher) look(t *testing.T) {
 		return // containerd is being ended
 	}
 	w.rounds++
-	var pinned []kube.Container
+	// The exclusive ones before the others and once more after them: one that was on its CPUs all that time was there when the others were
+	// looked at.
+	pinned := slices.DeleteFunc(slices.Clone(all), func(c kube.Container) bool {
+		return !slices.Contains(w.exclusive, fullName(c)) || w.where(c) != w.f.last
+	})
+	found := make([][]string, len(pinned))
 	for _, c := range all {
-		if slices.Contains(w.exclusive, fullName(c)) && w.hasProcesses(c) {
-			pinned = append(pinned, c)
-		}
-	}
-	where := map[string]string{} // container ID -> effective CPUs
-	for _, c := range all {
-		if !w.hasProcesses(c) {
+		cpus := w.where(c)
+		if cpus == "" {
 			continue
 		}
-		cpus, err := w.f.Cgroups.EffectiveCPUs(c.Cgroup)
-		if err != nil {
-			continue // it has just ended
-		}
-		where[c.ID] = cpus
 		w.seen[fullName(c)]++
 		if h := w.history[c.ID]; len(h) == 0 || h[len(h)-1] != cpus {
 			w.history[c.ID] = append(h, cpus)
 		}
-	}
-	for _, p := range pinned {
-		var found []string
-		for _, c := range all {
-			if c.ID != p.ID && overlap(where[c.ID], where[p.ID]) {
-				found = append(found, fmt.Sprintf("%s on %s beside %s on %s", fullName(c), where[c.ID], fullName(p), where[p.ID]))
+		for i, p := range pinned {
+			if c.ID != p.ID && overlap(cpus, w.f.last) {
+				found[i] = append(found[i], fmt.Sprintf("%s on %s beside %s on %s", fullName(c), cpus, fullName(p), w.f.last))
 			}
 		}
-		// It may have ended while we looked, and its CPUs been given to the next.
-		if w.hasProcesses(p) {
-			w.exposed = append(w.exposed, found...)
+	}
+	for i, p := range pinned {
+		if w.where(p) == w.f.last {
+			w.exposed = append(w.exposed, found[i]...)
 		}
 	}
 }
 
-func (w *watcher) hasProcesses(c kube.Container) bool {
+// where returns a container's effective CPUs, nothing if it has no processes.
+func (w *watcher) where(c kube.Container) string {
 	pids, err := w.f.Cgroups.Processes(c.Cgroup)
-	return err == nil && len(pids) > 0
+	if err != nil || len(pids) == 0 {
+		return ""
+	}
+	cpus, err := w.f.Cgroups.EffectiveCPUs(c.Cgroup)
+	if err != nil {
+		return "" // it has just ended
+	}
+	return cpus
 }
 
 func overlap(a, b string) bool {
