@@ -5,34 +5,58 @@ import (
 	"nri-cpuset/plugin/simulate"
 )
 
-// Answer replays a scenario on the kubelet's managers and returns it with their answers as its expectations. Left out of it are the steps whose
-// answer is not worth having, as test/conformance says: a pod of several containers that is refused, and all from where the shared pool is
-// empty. The error is a config that the kubelet does not start with.
-func Answer(s *simulate.Scenario, m *Machine, stateDir string) (*simulate.Scenario, error) {
+// Answered is a scenario with the kubelet's answers as its expectations.
+type Answered struct {
+	simulate.Scenario
+	// MemoryWrong is the first step, counted from 0, at whose end the memory manager's own books are wrong ([memoryWatch]), or the number of
+	// steps.
+	MemoryWrong int
+}
+
+// Answer replays a scenario on the kubelet's managers. The error is a config that the kubelet does not start with.
+//
+// Left out of what it returns is what is not worth having, as in test/conformance: pods of several containers that are refused, for a runtime
+// plugin decides container by container, and everything from where the shared pool is empty.
+func Answer(s *simulate.Scenario, m *Machine, stateDir func() string) (*Answered, error) {
+	for {
+		answered, dropped, err := answer(s, m, stateDir())
+		if err != nil || !dropped {
+			return answered, err
+		}
+		s = &answered.Scenario // a refused pod may have left traces
+	}
+}
+
+func answer(s *simulate.Scenario, m *Machine, stateDir string) (answered *Answered, dropped bool, err error) {
 	n, err := NewNode(m, s.Config, stateDir)
 	if err != nil {
-		return nil, err
+		return nil, false, err
 	}
-	answered := *s
-	answered.Steps = nil
+	watch := newMemoryWatch(n)
+	answered = &Answered{Scenario: simulate.Scenario{Name: s.Name, Topology: s.Topology, Config: s.Config}}
 	for _, step := range s.Steps {
-		keep := true
 		if step.Add == nil {
 			n.Remove(step.Remove)
 			step.Expect = &simulate.Outcome{}
+			watch.removed(step.Remove)
 		} else {
 			step.Expect = n.outcome(step.Add)
-			keep = *step.Expect.Admitted || len(step.Add.Containers) == 1
+			watch.added(step.Add.Name)
 		}
 		step.Expect.Shared = n.Shared().String()
 		if step.Expect.Shared == "" {
 			break
 		}
-		if keep {
-			answered.Steps = append(answered.Steps, step)
+		if step.Add != nil && !*step.Expect.Admitted && len(step.Add.Containers) > 1 {
+			dropped = true
+			continue
+		}
+		answered.Steps = append(answered.Steps, step)
+		if !watch.wrong {
+			answered.MemoryWrong = len(answered.Steps)
 		}
 	}
-	return &answered, nil
+	return answered, dropped, nil
 }
 
 func (n *Node) outcome(pod *kubepod.Pod) *simulate.Outcome {

@@ -5,7 +5,8 @@ import (
 	"math/rand/v2"
 )
 
-// shape is a regular machine: every package, node, cache and core has the same inside. Where packages exceed nodes, a node spans several.
+// shape is a regular machine: every package, node, cache and core has the same inside, for on others the kubelet reckons with averages. Where
+// there are more packages than nodes, the one node spans them all.
 type shape struct {
 	packages, nodes, caches, cores, threads int // nodes in all; caches per node, cores per cache
 
@@ -41,8 +42,9 @@ func randomShape(random *rand.Rand) shape {
 		hugePages: map[string]uint64{},
 	}
 	s.nodes = s.packages * pick(random, 1, 1, 2, 2, 3, 4)
-	if random.IntN(6) == 0 {
+	if random.IntN(6) == 0 { // as virtual machines are
 		s.nodes = 1
+		s.caches = s.packages
 	}
 	if s.nodes > 8 {
 		s.nodes = 8
@@ -77,20 +79,18 @@ func (s *shape) name() string {
 	return n
 }
 
-// machine builds the shape. A place is counted through nodes, caches, cores and threads; the package is a share of the nodes, or of a node's
-// caches and cores where there are more packages than nodes.
+// machine builds the shape. Cores are counted through all nodes; a package is an equal share of the nodes, or of the one node's cores.
 func (s *shape) machine(random *rand.Rand) *Machine {
 	m := &Machine{Name: s.name()}
 	coresPerNode := s.caches * s.cores
 	for core := range s.nodes * coresPerNode {
-		node, inNode := core/coresPerNode, core%coresPerNode
+		node := core / coresPerNode
 		socket := node * s.packages / s.nodes
 		if s.packages > s.nodes {
-			perNode := s.packages / s.nodes
-			socket = node*perNode + inNode*perNode/coresPerNode
+			socket = core * s.packages / coresPerNode
 		}
 		llc := core / s.cores
-		if s.socketLLC || s.packages > s.nodes {
+		if s.socketLLC {
 			llc = socket
 		}
 		for thread := range s.threads {

@@ -46,7 +46,9 @@ func randomConfig(m *Machine, random *rand.Rand) map[string]any {
 	if options := randomOptions(m, c["topologyManagerPolicy"] == "single-numa-node", random); len(options) > 0 {
 		c["cpuManagerPolicyOptions"] = options
 	}
-	if c["topologyManagerPolicy"] != "none" && random.IntN(3) == 0 {
+	// The kubelet looks distances up by node number in a list by place, and panics where numbers are left out.
+	dense := m.Nodes[len(m.Nodes)-1].ID == len(m.Nodes)-1
+	if c["topologyManagerPolicy"] != "none" && dense && random.IntN(3) == 0 {
 		c["topologyManagerPolicyOptions"] = map[string]string{"prefer-closest-numa-nodes": "true"}
 	}
 	reserveCPUs(c, m, random)
