@@ -8,13 +8,19 @@ import (
 
 	"github.com/containerd/nri/pkg/api"
 	"github.com/sirupsen/logrus"
+
+	"nri-cpuset/state"
 )
 
 const (
 	// growDelay coalesces removals: the shared pool's growth is never urgent.
 	growDelay = 200 * time.Millisecond
+	// growBatch is how many cgroups are written before a request gets its turn.
+	growBatch = 16
 	// convergeDelay lets a burst of pods pass before the runtime's records follow.
 	convergeDelay = 500 * time.Millisecond
+	// longestDelay is how long either of them waits for pods to be no longer created.
+	longestDelay = 10 * time.Second
 	// convergeBatch is how many containers one call to the runtime changes: each costs it about 12 ms, in which nobody else is served.
 	convergeBatch = 4
 	// convergeRetry is the longest wait after a call to the runtime has failed.
@@ -57,9 +63,24 @@ func signal(c chan struct{}) {
 	}
 }
 
+// delay is when work is due that waits for a quiet moment: d after it was last asked for, but no later than longestDelay after it was first.
+type delay struct {
+	first time.Time
+	at    <-chan time.Time
+}
+
+func (d *delay) ask(after time.Duration) {
+	if d.first.IsZero() {
+		d.first = time.Now()
+	}
+	d.at = time.After(min(after, max(0, longestDelay-time.Since(d.first))))
+}
+
+func (d *delay) done() { *d = delay{} }
+
 // runBackground verifies and grows until ctx ends.
 func (p *Plugin) runBackground(ctx context.Context) {
-	var growAt <-chan time.Time
+	var grow delay
 	for {
 		select {
 		case <-ctx.Done():
@@ -74,53 +95,63 @@ func (p *Plugin) runBackground(ctx context.Context) {
 				}
 			})
 		case <-p.background.grows:
-			if growAt == nil {
-				growAt = time.After(growDelay)
-			}
-		case <-growAt:
-			growAt = nil
-			p.locked(ctx, p.growNow)
-			p.background.convergeNow()
+			grow.ask(growDelay)
+		case <-grow.at:
+			grow.done()
+			p.growNow(ctx)
+			p.background.converge()
 		}
 	}
 }
 
-// growNow gives the shared containers what has become free, where their cgroups can be written. The others follow when the runtime is
-// called.
-func (p *Plugin) growNow() {
-	if p.changer.cgroups != nil {
-		p.changer.settleFiles(everything)
+// growNow gives the shared containers what has become free, where their cgroups can be written, a few at a time. The others follow when the
+// runtime is called.
+func (p *Plugin) growNow(ctx context.Context) {
+	for more := p.changer.cgroups != nil; more && ctx.Err() == nil; {
+		p.locked(ctx, func() { _, more = p.changer.settleFiles(everything, growBatch) })
 	}
 }
 
 // runConverge lets the runtime's records follow until ctx ends.
 func (p *Plugin) runConverge(ctx context.Context) {
-	var at <-chan time.Time
+	var due delay
 	retry := convergeDelay
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-p.background.converges:
-			if at == nil {
-				at = time.After(convergeDelay)
-			}
+			due.ask(convergeDelay)
 		case <-p.background.convergesNow:
-			at = time.After(0)
-		case <-at:
-			at = nil
+			due.ask(0)
+		case <-due.at:
+			if p.starting(ctx) && time.Since(due.first) < longestDelay {
+				due.at = time.After(convergeDelay / 4)
+				continue
+			}
+			due.done()
 			more, err := p.convergeOnce(ctx)
 			switch {
 			case err != nil && ctx.Err() == nil:
 				p.log.WithError(err).Warn("the runtime's records are behind: it did not take an update")
 				retry = min(2*retry, convergeRetry)
-				at = time.After(retry)
+				due.ask(retry)
 			case more:
 				retry = convergeDelay
-				at = time.After(0)
+				due.ask(0)
 			}
 		}
 	}
+}
+
+// starting tells whether an exclusive container is between its placement and its start: what is sent to the runtime now could hold it up.
+func (p *Plugin) starting(ctx context.Context) (yes bool) {
+	p.locked(ctx, func() {
+		for _, l := range p.changer.liveNow() {
+			yes = yes || l.Exclusive && (l.Phase == state.Creating || l.Phase == state.Created)
+		}
+	})
+	return yes
 }
 
 // errCallLimit is a call to the runtime that has not come back.
@@ -146,10 +177,8 @@ func (p *Plugin) convergeOnce(ctx context.Context) (more bool, err error) {
 		runtime.Stop() // what was on its way is looked at again when the runtime shows what runs
 		return false, err
 	}
-	p.locked(ctx, func() {
-		p.changer.landed(updates, failed, err)
-		p.growNow() // what had to wait for the landing
-	})
+	p.locked(ctx, func() { p.changer.landed(updates, failed, err) })
+	p.growNow(ctx) // what had to wait for the landing
 	return len(failed) == 0, err
 }
 

@@ -3,6 +3,7 @@ package plugin
 import (
 	"errors"
 	"fmt"
+	"math"
 
 	"github.com/containerd/nri/pkg/api"
 	"github.com/sirupsen/logrus"
@@ -27,7 +28,9 @@ type changer struct {
 	fences  fences
 	// flight is what is on its way to the runtime outside of any request, and may land at any time until the call returns.
 	flight map[string]cpuset.Set
-	live   []state.Live // kept for its memory
+	// arrived is closed when what is on its way has arrived.
+	arrived chan struct{}
+	live    []state.Live // kept for its memory
 }
 
 // record is what one container was given last.
@@ -142,15 +145,17 @@ const (
 // ones take what has become free.
 func (c *changer) settle(u urgency) []*api.ContainerUpdate {
 	var updates []*api.ContainerUpdate
-	for _, s := range c.settleFiles(u) {
+	left, _ := c.settleFiles(u, math.MaxInt)
+	for _, s := range left {
 		updates = append(updates, c.updateFor(s, false))
 		s.record.kernel, s.record.runtime = s.to, s.to
 	}
 	return oneEach(updates)
 }
 
-// settleFiles is settle without a request: it returns the steps that it could not make, which are left to the next call to the runtime.
-func (c *changer) settleFiles(u urgency) (left []step) {
+// settleFiles is settle without a request: it returns the steps that it could not make, which are left to the next call to the runtime. It
+// stops after a number of cgroups, with more to do.
+func (c *changer) settleFiles(u urgency, limit int) (left []step, more bool) {
 	pool, inForce := c.node.Pool()
 	if u == everything {
 		for i := range c.liveNow() {
@@ -163,23 +168,27 @@ func (c *changer) settleFiles(u urgency) (left []step) {
 	if u == shrinkOnly {
 		c.live = c.node.LiveOf(c.unfenced(pool), c.live)
 	}
-	left = c.writeSteps(left, leave, u)
-	c.liftFences()
-	left = c.writeSteps(left, move, u)
-	if u == everything {
-		c.openFences(pool.Difference(c.blocked().leaving), inForce)
-	}
-	return c.writeSteps(left, take, u)
-}
-
-// writeSteps makes the steps of a stage, and adds those to left that it cannot make.
-func (c *changer) writeSteps(left []step, stage stage, u urgency) []step {
-	for _, s := range c.steps(stage, u) {
-		if !c.writeStep(s) {
-			left = append(left, s)
+	for i, stage := range stages {
+		switch i {
+		case 1:
+			c.liftFences()
+		case 2:
+			if u == everything {
+				c.openFences(pool.Difference(c.blocked().leaving), inForce)
+			}
+		}
+		for _, s := range c.steps(stage, u) {
+			if limit == 0 {
+				return left, true
+			}
+			if c.writeStep(s) {
+				limit--
+			} else {
+				left = append(left, s)
+			}
 		}
 	}
-	return left
+	return left, false
 }
 
 // setExclusive notes whether a container has CPUs of its own. It has to be known before fences are closed.
@@ -440,7 +449,7 @@ func (c *changer) bring(l *state.Live, r *record, b blocked) {
 func (c *changer) batch(size int) []*api.ContainerUpdate {
 	c.liveNow()
 	var updates []*api.ContainerUpdate
-	c.flight = map[string]cpuset.Set{}
+	c.flight, c.arrived = map[string]cpuset.Set{}, make(chan struct{})
 	b := c.blocked()
 	for _, stage := range stages {
 		for i := range c.live {
@@ -469,6 +478,7 @@ func (c *changer) landed(updates []*api.ContainerUpdate, failed []*api.Container
 	if c.flight == nil {
 		return // the runtime has been away meanwhile, and has shown what runs
 	}
+	defer c.endFlight()
 	lost := map[string]bool{}
 	for _, u := range failed {
 		lost[u.GetContainerId()] = true
@@ -489,6 +499,13 @@ func (c *changer) landed(updates []*api.ContainerUpdate, failed []*api.Container
 			}
 		}
 		c.verify(id)
+	}
+}
+
+// endFlight notes that nothing is on its way any more.
+func (c *changer) endFlight() {
+	if c.flight != nil {
+		close(c.arrived)
 	}
 	c.flight = nil
 }
@@ -528,11 +545,22 @@ func (c *changer) urgent(id string) bool {
 	return known && r != nil && !r.kernel.cpus.IsSubsetOf(w.CPUs)
 }
 
+// inFlightError is an update on its way to the runtime that could put a container on CPUs that are not its own.
+type inFlightError struct {
+	container string
+	cpus      cpuset.Set
+	arrived   <-chan struct{}
+}
+
+func (e *inFlightError) Error() string {
+	return fmt.Sprintf("an update on its way to the runtime could put container %s on %s", e.container, e.cpus)
+}
+
 // clear makes sure, as the last thing before an exclusive container starts, that nobody else may run on its CPUs. The error names who may.
 func (c *changer) clear(id string, cpus cpuset.Set) error {
 	for other, on := range c.flight {
 		if other != id && on.Overlaps(cpus) {
-			return fmt.Errorf("an update on its way to the runtime could put container %s on %s", other, on.Intersect(cpus))
+			return &inFlightError{container: other, cpus: on.Intersect(cpus), arrived: c.arrived}
 		}
 	}
 	if err := c.checkFences(cpus); err != nil {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/containerd/nri/pkg/api"
 	"github.com/sirupsen/logrus"
@@ -95,7 +96,27 @@ func (p *Plugin) PostCreateContainer(ctx context.Context, _ *api.PodSandbox, ctr
 
 // StartContainer comes when the container's cgroup is there and its first instruction has not run. It is the last moment to make sure that
 // nobody will run where it should not.
-func (p *Plugin) StartContainer(ctx context.Context, _ *api.PodSandbox, ctr *api.Container) error {
+func (p *Plugin) StartContainer(ctx context.Context, pod *api.PodSandbox, ctr *api.Container) error {
+	err := p.startContainer(ctx, ctr)
+	if inFlight, ok := errors.AsType[*inFlightError](err); ok {
+		// The runtime serves one request at a time, so the update has been made; it is only the answer that has not reached us.
+		select {
+		case <-inFlight.arrived:
+		case <-time.After(arrivalLimit):
+		}
+		err = p.startContainer(ctx, ctr)
+	}
+	if err != nil {
+		p.background.convergeNow()
+		return fmt.Errorf("nri-cpuset does not let container %s of pod %s/%s start yet: %w", ctr.GetName(), pod.GetNamespace(), pod.GetName(), err)
+	}
+	return nil
+}
+
+// arrivalLimit is how long a start waits for the answer to an update.
+const arrivalLimit = handlerBudget / 4
+
+func (p *Plugin) startContainer(ctx context.Context, ctr *api.Container) error {
 	return p.handle(ctx, "StartContainer", func() error {
 		p.node.SetPhase(ctr.GetId(), state.Created)
 		c, known := p.node.Container(ctr.GetId())
@@ -107,11 +128,7 @@ func (p *Plugin) StartContainer(ctx context.Context, _ *api.PodSandbox, ctr *api
 			return nil
 		}
 		p.changer.settlePodQuota(c.ID)
-		if err := p.changer.clear(c.ID, c.Placement.CPUs); err != nil {
-			p.background.converge()
-			return fmt.Errorf("nri-cpuset does not let container %s of pod %s/%s start yet: %w", c.Name, c.Namespace, c.Pod, err)
-		}
-		return nil
+		return p.changer.clear(c.ID, c.Placement.CPUs)
 	})
 }
 
@@ -285,7 +302,7 @@ func (p *Plugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, ctrs [
 			p.changer.adopted(f.ID, f.CgroupsPath, f.Reported, ctr.GetLinux().GetResources().GetCpu().GetQuota().GetValue() == -1)
 		}
 		p.changer.keepOnly(ids)
-		p.changer.flight = nil
+		p.changer.endFlight()
 		p.rebuilt("synchronized", p.node.Adopt(found, exists))
 		updates = p.changer.settle(everything)
 		p.background.converge()

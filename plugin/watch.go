@@ -3,6 +3,7 @@ package plugin
 import (
 	"context"
 	"errors"
+	"math"
 	"path/filepath"
 	"time"
 
@@ -123,7 +124,7 @@ func (p *Plugin) reconfigure(cfg *config.Config, machine *topology.Machine, why 
 	p.metrics.reloaded()
 	// Those that only the runtime can change follow when it is called; here there is no request whose reply could carry them.
 	if p.changer.cgroups != nil {
-		p.changer.settleFiles(everything)
+		p.changer.settleFiles(everything, math.MaxInt)
 	}
 	p.background.converge()
 	return nil
