@@ -16,12 +16,7 @@ func (a *Allocator) reserve() (cpuset.Set, error) {
 		}
 		return named, nil
 	}
-	n := a.policy.ReservedCount
-	if n <= 0 {
-		return cpuset.Set{}, fmt.Errorf("cpuManagerPolicy %s needs CPUs for the system: set reservedSystemCPUs, or kubeReserved.cpu or systemReserved.cpu",
-			CPUManagerStatic)
-	}
-	from := online
+	n, from := a.policy.ReservedCount, online
 	if a.policy.Isolated != IsolatedIgnore {
 		from = from.Difference(a.machine.Isolated)
 	}

@@ -9,17 +9,30 @@ import (
 	"nri-cpuset/topology"
 )
 
-// validate tells what of a policy contradicts itself or does not fit the machine. CPUs and memory that are to be reserved are looked at where
-// they are reserved.
-func (p *Policy) validate(m *topology.Machine) error {
-	if err := p.validateNames(); err != nil {
+// Check tells what of a policy contradicts itself, whatever the machine.
+func (p *Policy) Check() error {
+	if err := cmp.Or(p.validateNames(), p.validateOptions()); err != nil {
 		return err
 	}
-	if err := p.validateOptions(m); err != nil {
-		return err
+	if p.CPUManager == CPUManagerStatic && p.ReservedCPUs.IsEmpty() && p.ReservedCount <= 0 {
+		return fmt.Errorf("cpuManagerPolicy %s needs CPUs for the system: set reservedSystemCPUs, or kubeReserved.cpu or systemReserved.cpu",
+			CPUManagerStatic)
 	}
 	if p.MemoryManager == MemoryManagerStatic && !slices.ContainsFunc(p.ReservedMemory, func(r ReservedMemory) bool { return r.Bytes > 0 }) {
 		return errors.New("memoryManagerPolicy Static needs memory for the system: set reservedMemory")
+	}
+	return nil
+}
+
+// validate tells what of a policy contradicts itself or does not fit the machine. CPUs and memory that are to be reserved are looked at where
+// they are reserved.
+func (p *Policy) validate(m *topology.Machine) error {
+	if err := p.Check(); err != nil {
+		return err
+	}
+	if p.Options.AlignBySocket && len(m.Packages) > len(nodeSets(m)) {
+		return fmt.Errorf("cpuManagerPolicyOptions: align-by-socket does not fit a machine with more sockets (%d) than NUMA nodes with CPUs (%d)",
+			len(m.Packages), len(nodeSets(m)))
 	}
 	if needsMasks := p.MemoryManager == MemoryManagerStatic || p.aligns(); needsMasks && len(m.Nodes) > maxMaskNodes {
 		return fmt.Errorf("topologyManagerPolicy %q, memoryManagerPolicy %q: the machine has %d NUMA nodes, and at most %d can be aligned: set none",
@@ -54,7 +67,7 @@ func known[T ~string](setting string, value T, values ...T) error {
 }
 
 // validateOptions are the kubelet's rules for which options of the static policy go together.
-func (p *Policy) validateOptions(m *topology.Machine) error {
+func (p *Policy) validateOptions() error {
 	o := &p.Options
 	const (
 		acrossCores = "distribute-cpus-across-cores"
@@ -74,9 +87,6 @@ func (p *Policy) validateOptions(m *topology.Machine) error {
 		return exclude(acrossNUMA, uncoreCache)
 	case o.AlignBySocket && p.TopologyManager == TopologyManagerSingleNUMANode:
 		return fmt.Errorf("cpuManagerPolicyOptions: align-by-socket does not go with topologyManagerPolicy %s", TopologyManagerSingleNUMANode)
-	case o.AlignBySocket && len(m.Packages) > len(nodeSets(m)):
-		return fmt.Errorf("cpuManagerPolicyOptions: align-by-socket does not fit a machine with more sockets (%d) than NUMA nodes with CPUs (%d)",
-			len(m.Packages), len(nodeSets(m)))
 	}
 	return nil
 }

@@ -57,7 +57,16 @@ type Config struct {
 	AuditInterval Duration `json:"auditInterval"`
 	// Pods whose containers never get exclusive CPUs or NUMA nodes' memory, and are never refused.
 	IgnoredPods []PodSelector `json:"ignoredPods"`
+	// Which of our annotations are heeded on a pod, by what follows `nri-cpuset/`: `exclusive-cpus`, the number of CPUs that the pod's exclusive
+	// containers need together, which with `topologyManagerScope: pod` is known exactly only from there.
+	PodAnnotations []PodAnnotation `json:"podAnnotations"`
 }
+
+// PodAnnotation is an annotation that a pod may carry, without the nri-cpuset/ before it.
+type PodAnnotation string
+
+// PodExclusiveCPUs says how many CPUs a pod's exclusive containers need together.
+const PodExclusiveCPUs PodAnnotation = "exclusive-cpus"
 
 // ExclusiveScope says whose resources make a container exclusive.
 type ExclusiveScope string
@@ -107,6 +116,7 @@ func Default() *Config {
 		DisableCPUQuotaWithExclusiveCPUs: true,
 		AuditInterval:                    Duration(30 * time.Second),
 		IgnoredPods:                      []PodSelector{{Labels: map[string]string{"app.kubernetes.io/name": "nri-cpuset"}}},
+		PodAnnotations:                   []PodAnnotation{PodExclusiveCPUs},
 	}
 }
 

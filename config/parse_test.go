@@ -57,6 +57,7 @@ func TestParse(t *testing.T) {
 		DisableCPUQuotaWithExclusiveCPUs: false,
 		AuditInterval:                    Duration(90 * time.Second),
 		IgnoredPods:                      []PodSelector{{Namespaces: []string{"kube-*"}}, {Namespaces: []string{"a", "b"}, Labels: map[string]string{"pin": "no"}}},
+		PodAnnotations:                   []PodAnnotation{},
 	}
 	for _, test := range []struct {
 		name string
@@ -84,6 +85,7 @@ auditInterval: 1m30s
 ignoredPods:
 - namespaces: ["kube-*"]
 - {namespaces: [a, b], labels: {pin: "no"}}
+podAnnotations: []
 `, "", everything},
 		{
 			"JSON, as in a scenario", `{"cpuManagerPolicy":"static","systemReserved":{"cpu":"2"},` + "\n\t" + `"reservedMemory":[{"numaNode":0,"limits":{"memory":"1Gi"}}]}`, "",
@@ -179,7 +181,7 @@ func TestParseErrors(t *testing.T) {
 		{"a list", "- cpuManagerPolicy: static", []Error{{Line: 1, Message: "want a mapping, got a list"}}},
 		{"unknown field", "exclusiveScope: pod\ncpuManager: static\n", []Error{
 			{Line: 2, Field: "cpuManager", Message: "unknown field: known are auditInterval, cpuManagerPolicy, cpuManagerPolicyOptions, " +
-				"disableCPUQuotaWithExclusiveCPUs, exclusiveScope, ignoredPods, isolatedCPUs, kubeReserved, memoryManagerPolicy, nodes, reservedMemory, " +
+				"disableCPUQuotaWithExclusiveCPUs, exclusiveScope, ignoredPods, isolatedCPUs, kubeReserved, memoryManagerPolicy, nodes, podAnnotations, reservedMemory, " +
 				"reservedSystemCPUs, systemReserved, topologyManagerPolicy, topologyManagerPolicyOptions, topologyManagerScope"},
 		}},
 		{"misspelt field", "reservedSystemCpus: 0-1", []Error{

@@ -38,6 +38,7 @@ func settings(c *Config) map[string]field {
 			oneOf(allocator.IsolatedExclude, allocator.IsolatedExclusive, allocator.IsolatedIgnore)),
 		"disableCPUQuotaWithExclusiveCPUs": set(&c.DisableCPUQuotaWithExclusiveCPUs, def.DisableCPUQuotaWithExclusiveCPUs, boolean),
 		"auditInterval":                    set(&c.AuditInterval, def.AuditInterval, interval),
+		"podAnnotations":                   set(&c.PodAnnotations, def.PodAnnotations, list(oneOf(PodExclusiveCPUs))),
 		"ignoredPods":                      set(&c.IgnoredPods, def.IgnoredPods, list(podSelector)),
 	}
 }

@@ -30,7 +30,7 @@ func (p *Plugin) CreateContainer(ctx context.Context, pod *api.PodSandbox, ctr *
 		if c.Demand.WholeCPUs() > 0 {
 			p.changer.notePodQuota(&c)
 		}
-		placed, err := p.node.Place(c, podTotal(pod))
+		placed, err := p.node.Place(c, podTotal(pod, p.config.PodAnnotations))
 		if err != nil {
 			p.refused("create", &c, err)
 			return fmt.Errorf("nri-cpuset refuses container %s of pod %s/%s: %w", c.Name, c.Namespace, c.Pod, err)

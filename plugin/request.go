@@ -3,12 +3,14 @@ package plugin
 import (
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/containerd/nri/pkg/api"
 
 	"nri-cpuset/allocator"
+	"nri-cpuset/config"
 	"nri-cpuset/state"
 	"nri-cpuset/topology/cpuset"
 )
@@ -16,9 +18,9 @@ import (
 const (
 	// assignmentAnnotation is what we put on every container we place: the runtime keeps it for us and shows it again at Synchronize.
 	assignmentAnnotation = "nri-cpuset/assignment"
-	// exclusiveCPUsAnnotation may be on a pod: the CPUs that its exclusive containers need together. The sandbox's resources tell only the
+	// exclusiveCPUsAnnotation may be on a pod, where podAnnotations allows it: the CPUs that its exclusive containers need together. The sandbox's resources tell only the
 	// sum with the fractional containers included.
-	exclusiveCPUsAnnotation = "nri-cpuset/exclusive-cpus"
+	exclusiveCPUsAnnotation = "nri-cpuset/" + string(config.PodExclusiveCPUs)
 
 	// maxAnnotation bounds what is parsed of an annotation: one comes back from the runtime, the other from a pod's author.
 	maxAnnotation = 64 << 10
@@ -150,8 +152,9 @@ func hugepagesName(pageSize string) string {
 	return fmt.Sprintf("hugepages-%d%si", count, prefix)
 }
 
-// podTotal returns what a whole Guaranteed pod asks for, from its sandbox's resources; nil where the runtime does not tell.
-func podTotal(pod *api.PodSandbox) *allocator.Amount {
+// podTotal returns what a whole Guaranteed pod asks for, from its sandbox's resources, and from its annotation where that is allowed; nil where
+// the runtime does not tell.
+func podTotal(pod *api.PodSandbox, annotations []config.PodAnnotation) *allocator.Amount {
 	r := pod.GetLinux().GetPodResources()
 	if r == nil {
 		return nil
@@ -161,7 +164,7 @@ func podTotal(pod *api.PodSandbox) *allocator.Amount {
 		milliCPU = milliCPUOfShares(r.GetCpu().GetShares().GetValue())
 	}
 	total := &allocator.Amount{CPUs: int(milliCPU / 1000), Memory: memoryOf(r)}
-	if text, given := pod.GetAnnotations()[exclusiveCPUsAnnotation]; given && len(text) <= 4 {
+	if text, given := pod.GetAnnotations()[exclusiveCPUsAnnotation]; given && len(text) <= 4 && slices.Contains(annotations, config.PodExclusiveCPUs) {
 		if n, err := strconv.Atoi(text); err == nil && n >= 0 && n <= cpuset.MaxID {
 			total.CPUs = n
 		}

@@ -8,6 +8,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"nri-cpuset/allocator"
+	"nri-cpuset/config"
 	"nri-cpuset/state"
 	"nri-cpuset/topology/cpuset"
 )
@@ -152,10 +153,19 @@ func TestPodTotal(t *testing.T) {
 			if test.annotation != "" {
 				pod.Annotations = map[string]string{exclusiveCPUsAnnotation: test.annotation}
 			}
-			if diff := cmp.Diff(test.want, podTotal(pod)); diff != "" {
+			if diff := cmp.Diff(test.want, podTotal(pod, config.Default().PodAnnotations)); diff != "" {
 				t.Errorf("podTotal (-want +got):\n%s", diff)
 			}
 		})
+	}
+}
+
+func TestPodTotalHeedsOnlyWhatIsAllowed(t *testing.T) {
+	pod := podIn(guaranteed)
+	pod.Linux.PodResources = resources(4096, 400000, 0)
+	pod.Annotations = map[string]string{exclusiveCPUsAnnotation: "2"}
+	if got := podTotal(pod, nil).CPUs; got != 4 {
+		t.Errorf("with podAnnotations empty the total is %d CPUs, want the sandbox's 4", got)
 	}
 }
 

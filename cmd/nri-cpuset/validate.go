@@ -66,6 +66,9 @@ func (f *validateFlags) run(stdout io.Writer) error {
 		return err
 	}
 	policy, err := cfg.Policy()
+	if err == nil {
+		err = policy.Check()
+	}
 	if err != nil {
 		return &invalidError{fmt.Errorf("%s: %w", f.config, err)}
 	}

@@ -25,8 +25,14 @@ func TestValidate(t *testing.T) {
 			wantOut: []string{"cpuManagerPolicy: static\n", "  cpu: 500m\n", "auditInterval: 30s\n", "# Not checked against a machine: give --sysfs.\n"},
 		},
 		{
-			name: "the override for the node", text: "nodes: [{names: [\"db-*\"], config: {cpuManagerPolicy: static}}]", args: []string{"--node-name", "db-1"},
+			name: "the override for the node", text: "nodes: [{names: [\"db-*\"], config: {cpuManagerPolicy: static, reservedSystemCPUs: \"0\"}}]", args: []string{"--node-name", "db-1"},
 			wantOut: []string{"in force on node db-1\n", "cpuManagerPolicy: static\n"},
+		},
+		{
+			name: "what contradicts itself on any machine", wantStatus: exitNo,
+			text: "{cpuManagerPolicy: static, reservedSystemCPUs: \"0\", " +
+				"cpuManagerPolicyOptions: {full-pcpus-only: \"true\", distribute-cpus-across-cores: \"true\"}}",
+			wantErr: "nri-cpuset validate: FILE: cpuManagerPolicyOptions: distribute-cpus-across-cores and full-pcpus-only exclude each other\n",
 		},
 		{
 			name: "with a machine", text: "cpuManagerPolicy: static\nsystemReserved: {cpu: \"2\"}\n", args: []string{"--sysfs", machine},
@@ -49,7 +55,7 @@ func TestValidate(t *testing.T) {
 			wantErr: "nri-cpuset validate: FILE:1: cpuManagerPolicy: \"dynamic\" is none of none, static\n" +
 				"nri-cpuset validate: FILE:4: nodes[0].config.full-pcpus-only: unknown field: known are auditInterval, cpuManagerPolicy, " +
 				"cpuManagerPolicyOptions, disableCPUQuotaWithExclusiveCPUs, exclusiveScope, ignoredPods, isolatedCPUs, kubeReserved, memoryManagerPolicy, " +
-				"reservedMemory, reservedSystemCPUs, systemReserved, topologyManagerPolicy, topologyManagerPolicyOptions, topologyManagerScope\n",
+				"podAnnotations, reservedMemory, reservedSystemCPUs, systemReserved, topologyManagerPolicy, topologyManagerPolicyOptions, topologyManagerScope\n",
 		},
 		{name: "no machine there", text: "", args: []string{"--sysfs", "absent.json"}, wantStatus: exitError, wantErr: "nri-cpuset validate: opening a machine: stat absent.json: no such file or directory\n"},
 		{name: "a wrong flag", text: "", args: []string{"--sysf", "x"}, wantStatus: exitError, wantErr: "nri-cpuset validate: unknown flag: --sysf; see nri-cpuset validate --help\n"},
