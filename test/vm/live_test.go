@@ -1,0 +1,122 @@
+package vm
+
+import (
+	"fmt"
+	"os"
+	"testing"
+
+	"nri-cpuset/test/e2e/node"
+)
+
+// testPolicy changes the configuration under running containers, from policy none to static and back.
+func (f *fixture) testPolicy(t *testing.T) {
+	f.expectFences(t, "the policy is none", allCPUs)
+	c := f.run(t, "whole", exclusive(2))
+	free := seen{allCPUs, allMems, 200_000, 200_000}
+	f.expect(t, "the policy is none", allCPUs, wants{c, free})
+
+	f.configure(t, static)
+	f.expectSoon(t, "the policy is static", "0-1,4-15", wants{c, pinned("2-3")})
+	exposed := f.watchExposure(t, c, "")
+	stays := f.watchStay(t, c)
+	f.configure(t, static+"cpuManagerPolicyOptions: {full-pcpus-only: \"true\"}\n")
+	f.expectSoon(t, "with full-pcpus-only", "0-1,4-15", wants{c, pinned("2-3")})
+	f.configure(t, "cpuManagerPolicy: estatic\n")
+	if r := f.reported(t); r.ConfigError == "" {
+		t.Errorf("the configuration is wrong, and the plugin reports %+v", r)
+	}
+	f.expect(t, "the configuration is wrong", "0-1,4-15", wants{c, pinned("2-3")})
+	stays()
+
+	f.configure(t, "cpuManagerPolicy: static\nreservedSystemCPUs: \"0-3\"\n")
+	f.expectSoon(t, "its CPUs are reserved", "0-3,6-15", wants{c, pinned("4-5")})
+	exposed()
+	f.configure(t, none)
+	f.expectSoon(t, "the policy is none again", allCPUs, wants{c, free})
+	f.expectFences(t, "the policy is none again", allCPUs)
+}
+
+// testKilled kills the plugin with SIGKILL. Nobody moves, and what happened meanwhile is caught up with.
+func (f *fixture) testKilled(t *testing.T) {
+	c := f.run(t, "exclusive", exclusive(2))
+	gone := f.run(t, "gone", exclusive(4))
+	before := []wants{{c, pinned("2-3")}, {gone, pinned("4-7")}}
+	f.expectSoon(t, "before", "0-1,8-15", before...)
+	exposed := f.watchExposure(t, c, "")
+
+	stays := f.watchStay(t, c, gone)
+	f.kill(t)
+	f.expect(t, "the plugin is away", "0-1,8-15", before...)
+	do(t, f.plugin.Start)
+	f.expect(t, "the plugin is back", "0-1,8-15", before...)
+	stays()
+
+	f.kill(t)
+	f.remove(t, gone.Pod())
+	f.expect(t, "one has gone while the plugin is away", "0-1,8-15", wants{c, pinned("2-3")})
+	do(t, f.plugin.Start)
+	f.expectSoon(t, "the plugin is back, one has gone", "0-1,4-15", wants{c, pinned("2-3")})
+	exposed()
+
+	f.kill(t)
+	if err := f.configMap.write(none); err != nil {
+		t.Fatal(err)
+	}
+	do(t, f.plugin.Start)
+	f.expectSoon(t, "the policy is none when the plugin is back", allCPUs, wants{c, seen{allCPUs, allMems, 200_000, 200_000}})
+	f.expectFences(t, "the policy is none when the plugin is back", allCPUs)
+}
+
+func (f *fixture) kill(t *testing.T) {
+	t.Helper()
+	if err := f.plugin.Kill(); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// testSharedCPU: those who share lose a CPU that goes offline, and have it again when it is back; the exclusive one does not notice.
+func (f *fixture) testSharedCPU(t *testing.T) {
+	c := f.run(t, "exclusive", exclusive(2))
+	f.expectSoon(t, "all are online", "0-1,4-15", wants{c, pinned("2-3")})
+	exposed := f.watchExposure(t, c, "")
+	f.online(t, 15, false)
+	f.expectSoon(t, "CPU 15 is offline", "0-1,4-14", wants{c, pinned("2-3")})
+	f.waitOwn(t, "0-1,4-14") // the plugin has seen it as well
+	late := f.run(t, "late", node.Resources{})
+	expectSaid(t, late, "0-1,4-14", allMems)
+	f.online(t, 15, true)
+	f.expectSoon(t, "CPU 15 is online again", "0-1,4-15", wants{c, pinned("2-3")}, wants{late, seen{"0-1,4-15", allMems, -1, -1}})
+	exposed()
+}
+
+// testExclusiveCPU: an exclusive container whose CPU goes offline gets another and keeps the rest.
+func (f *fixture) testExclusiveCPU(t *testing.T) {
+	c := f.run(t, "exclusive", exclusive(2))
+	f.expectSoon(t, "all are online", "0-1,4-15", wants{c, pinned("2-3")})
+	exposed := f.watchExposure(t, c, "")
+	f.online(t, 3, false)
+	f.expectSoon(t, "CPU 3 is offline", "0-1,5-15", wants{c, pinned("2,4")})
+	f.online(t, 3, true)
+	f.expectSoon(t, "CPU 3 is online again", "0-1,3,5-15", wants{c, pinned("2,4")})
+	exposed()
+}
+
+// online takes a CPU online or offline, and online at the latest when the test ends.
+func (f *fixture) online(t *testing.T, cpu int, on bool) {
+	t.Helper()
+	path := fmt.Sprintf("/sys/devices/system/cpu/cpu%d/online", cpu)
+	value := "0"
+	if on {
+		value = "1"
+	}
+	if err := os.WriteFile(path, []byte(value), 0); err != nil {
+		t.Fatal(err)
+	}
+	if !on {
+		t.Cleanup(func() {
+			if err := os.WriteFile(path, []byte("1"), 0); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
