@@ -48,6 +48,10 @@ bench: ## benchmarks, COUNT times (6), for benchstat: bin/bench.txt
 e2e: ## on a real containerd and runc, as root, read from the kernel's files
 	$(MAKE) -C test/e2e
 
+.PHONY: e2e-vm
+e2e-vm: ## on a virtual machine with 2 packages, 4 NUMA nodes, SMT and cgroup v2: minutes, no root
+	$(MAKE) -C test/vm
+
 .PHONY: lint
 lint: bin/golangci-lint ## golangci-lint on every module
 	@status=0; for module in $(MODULES); do \
