@@ -13,7 +13,8 @@ import (
 	"nri-cpuset/test/cluster/kube"
 )
 
-const deploy = "../../deploy"
+// overlay is what is installed, with kubectl apply -k.
+var overlay = filepath.Join("..", "..", "deploy", "kustomize", "overlays", "containerd")
 
 // cluster is a cluster of one node for one test.
 type cluster struct {
@@ -38,7 +39,7 @@ func startCluster(t *testing.T) *cluster {
 		}
 	})
 	must(t, c.ImportPlugin(t.Context(), os.Getenv("E2E_IMAGE")))
-	await(t, "the node takes pods, and the namespace default has its service account", func(ctx context.Context) error {
+	await(t, "the node takes pods, and the namespace default has what they need", func(ctx context.Context) error {
 		taints, err := c.kube.Kubectl(ctx, "get", "node", kube.NodeName, "-o", "jsonpath={.status.conditions[-1:].type}{.spec.taints}")
 		if err == nil && taints != "Ready" {
 			err = fmt.Errorf("its last condition and its taints are %s", taints)
@@ -46,7 +47,7 @@ func startCluster(t *testing.T) *cluster {
 		if err != nil {
 			return err
 		}
-		_, err = c.kube.Kubectl(ctx, "get", "serviceaccount", "default")
+		_, err = c.kube.Kubectl(ctx, "get", "serviceaccount/default", "configmap/kube-root-ca.crt")
 		return err
 	})
 	say(t, "measured: a cluster was up after %v; CPUs %s are there to be given away", time.Since(begin).Round(time.Millisecond), c.last)
@@ -132,10 +133,10 @@ func (c *cluster) awaitDescribed(t *testing.T, pod string, wants ...string) {
 	})
 }
 
-// resize changes the CPUs of a pod's container main, requests and limits, in place.
-func (c *cluster) resize(t *testing.T, pod, cpu string) {
+// resize changes the CPUs of a Guaranteed pod's container main, in place.
+func (c *cluster) resize(t *testing.T, main kube.Container, cpu string) {
 	t.Helper()
-	c.kubectl(t, "patch", "pod", pod, "--subresource", "resize", "--patch",
+	c.kubectl(t, "patch", "pod", main.Pod, "--subresource", "resize", "--patch",
 		fmt.Sprintf(`{"spec":{"containers":[{"name":"main","resources":{"requests":{"cpu":%q},"limits":{"cpu":%q}}}]}}`, cpu, cpu))
 }
 
@@ -155,7 +156,7 @@ func (c *cluster) expectSame(t *testing.T, containers ...kube.Container) {
 func (c *cluster) plugin(t *testing.T) kube.Container {
 	t.Helper()
 	c.kubectl(t, "rollout", "status", "-n", "nri-cpuset", "daemonset/nri-cpuset", "--timeout", patience.String())
-	name := c.kubectl(t, "get", "pods", "-n", "nri-cpuset", "-o", "jsonpath={.items[0].metadata.name}")
+	name := c.kubectl(t, "get", "pods", "-n", "nri-cpuset", "--field-selector", "status.phase=Running", "-o", "jsonpath={.items[*].metadata.name}")
 	return c.running(t, name, "nri-cpuset", 0)
 }
 
@@ -172,20 +173,19 @@ func (c *cluster) fullPCPUs() string {
 // installation returns what deploy/ installs with another configuration, as a person would who edits the file first.
 func (c *cluster) installation(t *testing.T, config string) string {
 	t.Helper()
-	shipped, err := os.ReadFile(filepath.Join(deploy, "daemonset.yaml"))
-	must(t, err)
+	shipped := c.kubectl(t, "kustomize", overlay)
 	const from = "    cpuManagerPolicy: none\n"
-	if !strings.Contains(string(shipped), from) {
-		t.Fatalf("%s does not say %q any more:\n%s", deploy, from, shipped)
+	if !strings.Contains(shipped, from) {
+		t.Fatalf("%s does not say %q any more:\n%s", overlay, from, shipped)
 	}
-	return strings.Replace(string(shipped), from, "    "+strings.ReplaceAll(strings.TrimSpace(config), "\n", "\n    ")+"\n", 1)
+	return strings.Replace(shipped, from, "    "+strings.ReplaceAll(strings.TrimSpace(config), "\n", "\n    ")+"\n", 1)
 }
 
 // TestCluster is the life of nri-cpuset in a cluster: installed, switched on and off, and uninstalled.
 func TestCluster(t *testing.T) {
 	c := startCluster(t)
 	begin := time.Now()
-	c.kubectl(t, "apply", "-f", filepath.Join(deploy, "daemonset.yaml"))
+	c.kubectl(t, "apply", "-k", overlay)
 	plugin := c.plugin(t)
 	say(t, "measured: the DaemonSet was ready %v after kubectl apply", time.Since(begin).Round(time.Millisecond))
 
@@ -204,32 +204,48 @@ func TestCluster(t *testing.T) {
 	}
 	asMade("with the policy none")
 
+	w := c.watch(t, "exclusive/main")
 	c.configure(t, c.fullPCPUs())
 	took := c.expectSoonOn(t, "the policy is static", c.last, exclusive)
 	say(t, "measured: the container was pinned %v after kubectl patch configmap", took.Round(time.Millisecond))
 	c.expectSoonOn(t, "the policy is static", c.rest, append(shared, plugin)...)
 	c.expectQuota(t, exclusive, -1, -1)
 	c.expectQuota(t, burstable, 50_000, 50_000)
-	w := c.watch(t, "exclusive/main")
+	w.expectNoOverlap(t)
 
 	// A configuration that is wrong changes nothing, and does not make the pod unready.
+	w = c.watch(t, "exclusive/main")
 	c.configure(t, "cpuManagerPolicy: statik\n")
 	time.Sleep(tillConfigured)
 	if got := c.kubectl(t, "get", "daemonset", "-n", "nri-cpuset", "nri-cpuset", "-o", "jsonpath={.status.numberReady}"); got != "1" {
 		t.Errorf("%s pods of the DaemonSet are ready while the configuration is wrong, want 1", got)
 	}
 	c.configure(t, c.fullPCPUs())
+	time.Sleep(tillConfigured)
+
+	// An update replaces the plugin, and moves nobody else.
+	c.expectSame(t, plugin)
+	c.kubectl(t, "rollout", "restart", "-n", "nri-cpuset", "daemonset/nri-cpuset")
+	updated := c.plugin(t)
+	if updated.Pod == plugin.Pod {
+		t.Errorf("the DaemonSet's pod is still %s after its restart", updated.Pod)
+	}
+	c.expectSoonOn(t, "it has placed itself", c.rest, updated)
 	w.expectNoOverlap(t)
 	w.expectStayed(t, everybody...)
 
 	c.configure(t, none)
 	asMade("the policy is none again")
-	c.expectSame(t, append(everybody, plugin)...)
+	c.expectSame(t, append(everybody, updated)...)
 
-	c.kubectl(t, "delete", "-f", filepath.Join(deploy, "daemonset.yaml"), "--timeout", patience.String())
-	c.awaitEnd(t, plugin.Pod)
+	c.kubectl(t, "delete", "-k", overlay, "--timeout", patience.String())
+	c.awaitEnd(t, updated.Pod)
 	asMade("it is uninstalled")
 	c.expectSame(t, everybody...)
+	// Nor is anything left in the runtime's record, which every later change of the container begins with.
+	c.resize(t, exclusive, "500m")
+	c.expectQuota(t, exclusive, 50_000, whole)
+	c.expectOn(t, "it is resized after the plugin has gone", c.all, exclusive)
 	c.kubectl(t, "delete", "pod", "burstable")
 	after := c.pod(t, "burstable")
 	c.expectOn(t, "it is uninstalled and gone", c.all, after)
@@ -244,27 +260,27 @@ func TestClusterResize(t *testing.T) {
 	c.expectOn(t, "before", c.last, single)
 	c.expectOn(t, "before", c.rest, shared)
 
-	c.resize(t, "single", "500m")
+	c.resize(t, single, "500m")
 	c.expectSoonOn(t, "nobody asks for whole CPUs any more", c.all, single, shared)
 	c.expectQuota(t, single, 50_000, 50_000)
 
 	w := c.watch(t, "single/main")
 	whole := fmt.Sprint(c.whole)
-	c.resize(t, "single", whole)
+	c.resize(t, single, whole)
 	c.expectSoonOn(t, "it asks for whole CPUs again", c.last, single)
 	c.expectOn(t, "it asks for whole CPUs again", c.rest, shared)
 	c.expectQuota(t, single, -1, -1)
 	w.expectNoOverlap(t)
 
 	// Nothing is left to give, which Kubernetes cannot know: a pod is refused, and a resize as a whole, until there is something again.
-	c.resize(t, "single", "500m")
+	c.resize(t, single, "500m")
 	c.expectSoonOn(t, "it has given its CPUs back", c.all, single, shared)
 	c.configure(t, fmt.Sprintf("cpuManagerPolicy: static\nreservedSystemCPUs: %q\n", c.all))
 	time.Sleep(tillConfigured)
 	c.apply(t, strings.Replace(c.manifest(t, "single"), "name: single", "name: second", 1))
 	c.awaitDescribed(t, "second", "CreateContainerError", "nri-cpuset refuses container main of pod default/second: UnexpectedAdmissionError")
 	c.kubectl(t, "delete", "pod", "second")
-	c.resize(t, "single", whole)
+	c.resize(t, single, whole)
 	c.awaitDescribed(t, "single", "nri-cpuset refuses to resize container main of pod default/single")
 	c.expectOn(t, "a resize is refused", c.all, single, shared)
 	c.configure(t, c.fullPCPUs())
@@ -283,7 +299,11 @@ func TestClusterFirstPod(t *testing.T) {
 	c.apply(t, c.manifest(t, "exclusive"))
 	main := c.running(t, "exclusive", "main", 0)
 	c.expectSoonOn(t, "installed with a policy", c.last, main)
-	say(t, "measured: from kubectl apply to the first pinned pod: %v", time.Since(begin).Round(time.Millisecond))
+	took := time.Since(begin).Round(time.Millisecond)
+	say(t, "measured: from kubectl apply to the first pinned pod: %v", took)
+	if limit := 30 * time.Second; took > limit {
+		t.Errorf("from kubectl apply to the first pinned pod: %v, want at most %v", took, limit)
+	}
 	c.expectQuota(t, main, -1, -1)
 	shared := c.pod(t, "burstable")
 	c.expectOn(t, "beside the first pinned pod", c.rest, shared)

@@ -211,6 +211,7 @@ func TestKubeletPluginKilled(t *testing.T) {
 	w.expectStayed(t, append(shared, first)...)
 
 	// containerd creates without us while we are away: this is what happens then, and how it ends.
+	w = f.watch(t, "exclusive/main")
 	must(t, plugin.Kill())
 	f.kill(t, first)
 	second := f.running(t, "exclusive", "main", 1)
@@ -218,6 +219,36 @@ func TestKubeletPluginKilled(t *testing.T) {
 	f.expectSoonOn(t, "the plugin is back", f.last, second)
 	f.expectOn(t, "the plugin is back", f.rest, shared...)
 	f.expectQuota(t, second, -1, -1)
+	w.expectNoOverlap(t)
+	w.expectStayed(t, shared...)
+}
+
+// TestKubeletContainerdKilled kills containerd under the kubelet and the plugin: nobody moves, and what runs is looked after as before.
+func TestKubeletContainerdKilled(t *testing.T) {
+	f, plugin := startKubelet(t)
+	shared := f.sharedPods(t)
+	first := f.static(t, "exclusive")
+	w := f.watch(t, "exclusive/main")
+	must(t, f.KillContainerd())
+	time.Sleep(time.Second)
+	must(t, f.StartContainerd(t.Context()))
+	must(t, plugin.WaitReady(t.Context()))
+	say(t, "containerd is back, and the plugin connected")
+	time.Sleep(time.Second)
+	f.expectOn(t, "containerd is back", f.last, first)
+	f.expectQuota(t, first, -1, -1)
+
+	f.kill(t, first)
+	second := f.running(t, "exclusive", "main", 1)
+	f.expectOn(t, "restarted in place", f.last, second)
+	f.expectQuota(t, second, -1, -1)
+	w.expectNoOverlap(t)
+	w.expectStayed(t, append(shared, first, second)...)
+
+	// containerd sends no events of pods that are older than itself.
+	f.end(t, "exclusive")
+	took := f.expectSoonOn(t, "the exclusive pod is gone", f.all, shared...)
+	say(t, "measured: its CPUs were given back after %v", took.Round(time.Millisecond))
 }
 
 // TestKubeletRefusal asks for more whole CPUs than there are to give away. The pod waits, says why, and gets them when they are free.

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"nri-cpuset/test/e2e/sandbox"
 )
@@ -110,11 +111,11 @@ func (c *Cluster) daemon(name, healthz string, args ...string) *Daemon {
 
 func (c *Cluster) writeTokens() error {
 	c.tokens, c.apiserverCert = filepath.Join(c.dir, "tokens.csv"), filepath.Join(c.dir, "certs", "apiserver.crt")
-	var text string
+	var text []byte
 	for _, u := range users {
-		text += fmt.Sprintf("%s,%s,%s,%q\n", u.name, u.name, u.name, u.group)
+		text = fmt.Appendf(text, "%s,%s,%s,%q\n", u.name, u.name, u.name, u.group)
 	}
-	return os.WriteFile(c.tokens, []byte(text), 0o600)
+	return os.WriteFile(c.tokens, text, 0o600)
 }
 
 func (c *Cluster) writeServiceKey() error {
@@ -145,8 +146,8 @@ func (c *Cluster) Close() error {
 	if c.Kubelet.Running() {
 		errs = append(errs, c.Kubelet.Kill()) // before the API server: it would wait for it
 	}
-	for i := len(c.control) - 1; i >= 0; i-- {
-		if d := c.control[i]; d.Running() {
+	for _, d := range slices.Backward(c.control) {
+		if d.Running() {
 			errs = append(errs, d.Kill())
 		}
 	}
@@ -155,11 +156,11 @@ func (c *Cluster) Close() error {
 
 // LogTails returns the ends of the logs of the kubelet and the control plane.
 func (c *Cluster) LogTails() string {
-	var text string
+	var text []byte
 	for _, d := range append(c.control, c.Kubelet) {
 		if d != nil {
-			text += fmt.Sprintf("--- %s\n%s\n", d.Name(), d.LogTail())
+			text = fmt.Appendf(text, "--- %s\n%s\n", d.Name(), d.LogTail())
 		}
 	}
-	return text
+	return string(text)
 }

@@ -24,7 +24,8 @@ const networkVar = "NRI_CPUSET_CLUSTER_NETWORK"
 // but the loopback is and no port is taken; the directories whose names the kubelet has built in; and the kernel's settings that it insists on.
 func Run(program func(sandbox.Sandbox) int) int {
 	return sandbox.Run(func(s sandbox.Sandbox) int {
-		code, err := 0, error(nil)
+		var code int
+		var err error
 		if os.Getenv(networkVar) == "" {
 			code, err = runInNetwork()
 		} else if err = isolate(s.Dir); err == nil {
