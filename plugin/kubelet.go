@@ -41,6 +41,13 @@ func readKubelet(root string) (kubeletManagers, error) {
 	}, errors.Join(cpuErr, memoryErr)
 }
 
+// KubeletPins tells whether the kubelet's own CPU and memory managers pin containers, by the state files in its root directory
+// (/var/lib/kubelet).
+func KubeletPins(root string) (cpu, memory bool, err error) {
+	k, err := readKubelet(root)
+	return k.cpu, k.memory, err
+}
+
 func managerPolicy(path string) (string, error) {
 	file, err := os.Open(path) //nolint:gosec // the operator's --kubelet-root-dir
 	if errors.Is(err, fs.ErrNotExist) {
