@@ -46,7 +46,7 @@ func TestCgroupDir(t *testing.T) {
 }
 
 // tree makes a directory of files and returns its path.
-func tree(t *testing.T, files map[string]string) string {
+func tree(t testing.TB, files map[string]string) string {
 	t.Helper()
 	root := t.TempDir()
 	for name, content := range files {

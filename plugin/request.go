@@ -132,7 +132,7 @@ func memoryOf(r *api.LinuxResources) allocator.Memory {
 	}
 	for _, h := range r.GetHugepageLimits() {
 		if name := hugepagesName(h.GetPageSize()); name != "" && h.GetLimit() > 0 {
-			memory[name] += h.GetLimit()
+			memory[name] = h.GetLimit()
 		}
 	}
 	return memory

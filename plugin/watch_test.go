@@ -15,7 +15,7 @@ import (
 )
 
 // sysfs is a machine with n CPUs, of which those in online are.
-func sysfs(t *testing.T, n int, online string) string {
+func sysfs(t testing.TB, n int, online string) string {
 	t.Helper()
 	files := map[string]string{
 		"devices/system/cpu/online":   online + "\n",
