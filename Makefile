@@ -3,12 +3,14 @@
 GO       ?= go
 VERSION  ?= $(shell git describe --tags --match 'v*' 2>/dev/null || echo devel)
 REVISION ?= $(shell git rev-parse HEAD 2>/dev/null)$(shell git diff --quiet HEAD 2>/dev/null || echo -dirty)
+CREATED  ?= $(shell git log -1 --format=%ct 2>/dev/null || echo 0)
 IMAGE    ?= nri-cpuset:latest
 
 # against whose API the manifests are checked
 KUBERNETES := v1.36.3
-MODULES    := $(dir $(wildcard go.mod tools/go.mod test/go.mod test/*/go.mod))
+MODULES    := $(dir $(wildcard go.mod tools/go.mod tools/*/go.mod test/go.mod test/*/go.mod))
 LDFLAGS    := -s -w -X main.version=$(VERSION) -X main.revision=$(REVISION)
+SOURCE     := $$($(GO) mod download -json k8s.io/kubernetes@$(KUBERNETES) | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')
 
 .PHONY: help
 help: ## list what there is
@@ -63,8 +65,16 @@ fmt: bin/golangci-lint ## format every module
 	@set -e; for module in $(MODULES); do (cd $$module && $(CURDIR)/bin/golangci-lint fmt --config $(CURDIR)/.golangci.yml); done
 
 .PHONY: manifests
-manifests: bin/dryrun ## what kubectl says of deploy/, without a cluster
-	bin/dryrun "$$($(GO) mod download -json k8s.io/kubernetes@$(KUBERNETES) | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')" deploy/daemonset.yaml $(sort $(wildcard deploy/examples/*.yaml))
+manifests: bin/dryrun bin/helm ## what kubectl, kustomize and helm say of deploy/, without a cluster
+	$(GO) -C tools/deploy test ./...
+	bin/helm lint --strict deploy/helm/nri-cpuset
+	bin/helm template nri-cpuset deploy/helm/nri-cpuset --namespace nri-cpuset > bin/helm.yaml
+	bin/dryrun "$(SOURCE)" deploy/daemonset.yaml bin/helm.yaml $(sort $(wildcard deploy/examples/*.yaml))
+
+.PHONY: monitoring
+monitoring: bin/promtool ## the alerts, and what they say of made-up nodes
+	bin/promtool check rules --lint=all --lint-fatal deploy/monitoring/alerts.yaml
+	bin/promtool test rules deploy/monitoring/alerts_test.yaml
 
 .PHONY: vuln
 vuln: bin/govulncheck ## known vulnerabilities in what we are built of; asks vuln.go.dev, so it is not part of CI
@@ -73,10 +83,17 @@ vuln: bin/govulncheck ## known vulnerabilities in what we are built of; asks vul
 .PHONY: docs
 docs: ## write anew what is generated in docs/
 	$(GO) test ./config -run TestReference -update
+	$(GO) test ./plugin -run TestMetricsReference -update
+	$(GO) -C tools/deploy test . -run TestGenerated -update
 
 .PHONY: image
-image: ## the container image IMAGE (nri-cpuset:latest), by docker
-	docker build --build-arg VERSION=$(VERSION) --build-arg REVISION=$(REVISION) --tag $(IMAGE) .
+image: ## the image IMAGE (nri-cpuset:latest) for amd64 and arm64, as an OCI archive: bin/image.tar; wants no docker and no registry
+	@set -e; for arch in amd64 arm64; do echo "build linux/$$arch"; \
+		CGO_ENABLED=0 GOOS=linux GOARCH=$$arch nice $(GO) build -trimpath -buildvcs=false -ldflags '$(LDFLAGS)' -o bin/linux-$$arch/nri-cpuset ./cmd/nri-cpuset; \
+	done
+	@$(GO) -C tools/deploy run ./image --output $(CURDIR)/bin/image.tar --name $(IMAGE) --license $(CURDIR)/LICENSE --sboms $(CURDIR)/bin \
+		--version $(VERSION) --revision '$(REVISION)' --created $(CREATED) --limit 20 \
+		linux/amd64=$(CURDIR)/bin/linux-amd64/nri-cpuset linux/arm64=$(CURDIR)/bin/linux-arm64/nri-cpuset
 
 .PHONY: ci
 ci: ## all that CI runs
@@ -96,3 +113,10 @@ bin/govulncheck: tools/go.mod tools/go.sum
 
 bin/dryrun: tools/go.mod tools/go.sum $(wildcard tools/dryrun/*.go)
 	nice $(GO) -C tools build -trimpath -o ../$@ ./dryrun
+
+bin/helm: tools/deploy/go.mod tools/deploy/go.sum
+	nice $(GO) -C tools/deploy build -trimpath -ldflags '-s -w' -o ../../$@ helm.sh/helm/v4/cmd/helm
+
+# Without the clients of clouds that Prometheus finds its targets with: they are most of it.
+bin/promtool: tools/deploy/go.mod tools/deploy/go.sum
+	nice $(GO) -C tools/deploy build -trimpath -ldflags '-s -w' -tags remove_all_sd -o ../../$@ github.com/prometheus/prometheus/cmd/promtool
