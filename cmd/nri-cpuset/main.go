@@ -35,6 +35,7 @@ func commands() []command {
 		{"topology", "what the machine looks like", topologyCommand},
 		{"status", "who owns which CPU, and why, on this node", statusCommand},
 		{"validate", "check a configuration file for a node, without running", validateCommand},
+		{"doctor", "check a node: what is missing, what is in the way, and what to do", doctorCommand},
 		{"version", "which version this is", versionCommand},
 	}
 }

@@ -20,37 +20,51 @@ type host struct {
 const maxFile = 1 << 20
 
 // path returns where a file of the node is for us. Links are followed as on the node itself: an absolute one begins at the root again, as
-// /var/run -> /run has to. What is not there, or cannot be looked at so, is taken by its name.
-func (h host) path(name string) string {
-	plain := filepath.Join(h.root, name)
+// /var/run -> /run has to. The error is that of opening it there.
+func (h host) path(name string) (string, error) {
 	if filepath.Clean(h.root) == "/" {
-		return plain
+		_, err := os.Stat(name)
+		return name, err
 	}
+	fail := func(err error) (string, error) { return "", &fs.PathError{Op: "open", Path: name, Err: err} }
 	root, err := unix.Open(h.root, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return plain
+		return fail(err)
 	}
 	defer unix.Close(root) //nolint:errcheck // it was only looked at
 	fd, err := unix.Openat2(root, name, &unix.OpenHow{Flags: unix.O_PATH | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT})
 	if err != nil {
-		return plain
+		return fail(err)
 	}
 	defer unix.Close(fd) //nolint:errcheck // it was only looked at
-	real, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
+	resolved, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
 	if err != nil {
-		return plain
+		return fail(err)
 	}
-	return real
+	return resolved, nil
 }
 
 func (h host) exists(name string) bool {
-	_, err := os.Stat(h.path(name))
+	_, err := h.path(name)
 	return err == nil
+}
+
+// writable returns why we cannot write a file or directory of the node; nil where we can.
+func (h host) writable(name string) error {
+	path, err := h.path(name)
+	if err == nil {
+		err = unix.Access(path, unix.W_OK)
+	}
+	return err
 }
 
 // read returns a regular file's content, of at most maxFile bytes.
 func (h host) read(name string) ([]byte, error) {
-	file, err := os.OpenFile(h.path(name), os.O_RDONLY|unix.O_NONBLOCK, 0)
+	path, err := h.path(name)
+	if err != nil {
+		return nil, err
+	}
+	file, err := os.OpenFile(path, os.O_RDONLY|unix.O_NONBLOCK, 0) //nolint:gosec // the node's, by a name of ours or the operator's
 	if err != nil {
 		return nil, err
 	}
@@ -69,10 +83,13 @@ func (h host) read(name string) ([]byte, error) {
 
 // names lists a directory; nothing where it is not there.
 func (h host) names(dir string) ([]string, error) {
-	entries, err := os.ReadDir(h.path(dir))
+	path, err := h.path(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
+	} else if err != nil {
+		return nil, err
 	}
+	entries, err := os.ReadDir(path)
 	var names []string
 	for _, entry := range entries {
 		names = append(names, entry.Name())

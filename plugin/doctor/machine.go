@@ -36,7 +36,11 @@ func (e *examination) kernel() {
 // topology reads the machine as the plugin does.
 func (e *examination) topology() {
 	const check = "topology"
-	machine, err := topology.Read(e.host.path(e.Sysfs))
+	path, err := e.host.path(e.Sysfs)
+	var machine *topology.Machine
+	if err == nil {
+		machine, err = topology.Read(path)
+	}
 	if err != nil {
 		e.problem(check, "see that sysfs is mounted at "+e.Sysfs, "%v", err)
 		return
@@ -133,8 +137,8 @@ func (e *examination) cgroups() {
 			"cgroup %s, and no pods' cgroups (kubepods, kubepods.slice) in %s", version, root)
 		return
 	}
-	if err := unix.Access(e.host.path(filepath.Join(pods, "cpuset.cpus")), unix.W_OK); err != nil {
-		e.problem(check, "run as root, with the cgroup root mounted read-write", "cgroup %s, %s; %s/cpuset.cpus cannot be written: %v", version, driver, pods, err)
+	if err := e.host.writable(filepath.Join(pods, "cpuset.cpus")); err != nil {
+		e.problem(check, "run as root, with the cgroup root mounted read-write", "cgroup %s, %s; its cpuset.cpus cannot be written: %v", version, driver, err)
 		return
 	}
 	e.ok(check, "cgroup %s, %s", version, driver)
@@ -143,7 +147,12 @@ func (e *examination) cgroups() {
 // kubelet looks for managers of the kubelet that pin containers too.
 func (e *examination) kubelet() {
 	const check = "kubelet"
-	cpu, memory, err := plugin.KubeletPins(e.host.path(e.KubeletRoot))
+	path, err := e.host.path(e.KubeletRoot)
+	if err != nil {
+		e.warn(check, "see that the kubelet's root directory is mounted, or name it with --kubelet-root-dir", "%v", err)
+		return
+	}
+	cpu, memory, err := plugin.KubeletPins(path)
 	var pinning []string
 	if cpu {
 		pinning = append(pinning, "cpuManagerPolicy: static")
@@ -160,8 +169,6 @@ func (e *examination) kubelet() {
 			"it has %s, so nri-cpuset leaves that to it", list)
 	case list != "":
 		e.ok(check, "it has %s, and nri-cpuset is not to do that on this node", list)
-	case !e.host.exists(e.KubeletRoot):
-		e.warn(check, "see that the kubelet's root directory is mounted, or name it with --kubelet-root-dir", "there is no %s", e.KubeletRoot)
 	default:
 		e.ok(check, "its CPU and memory managers do not pin")
 	}
@@ -208,8 +215,11 @@ func (e *examination) stateDirectory() {
 		e.warn(check, "give the plugin --state-dir", "--state-dir is empty: after a restart only the runtime says who has what")
 		return
 	}
-	dir := e.host.path(e.StateDir)
-	info, err := os.Stat(dir)
+	dir, err := e.host.path(e.StateDir)
+	var info os.FileInfo
+	if err == nil {
+		info, err = os.Stat(dir)
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		e.ok(check, "%s is not there; the plugin makes it", e.StateDir)
@@ -224,7 +234,7 @@ func (e *examination) stateDirectory() {
 		e.problem(check, "chmod 0700 "+e.StateDir, "%s has mode %04o: others can write there", e.StateDir, info.Mode().Perm())
 		return
 	}
-	if err := unix.Access(dir, unix.W_OK); err != nil {
+	if err := e.host.writable(e.StateDir); err != nil {
 		e.problem(check, "run as root, with the directory mounted read-write", "%s cannot be written: %v", e.StateDir, err)
 		return
 	}

@@ -26,8 +26,11 @@ const (
 func (e *examination) socket(ctx context.Context) {
 	const check = "NRI socket"
 	const enable = "enable NRI in the runtime and restart it; it is on by default in containerd 2.0 and CRI-O 1.30, and off in containerd 1.7"
-	path := e.host.path(e.Socket)
-	info, err := os.Stat(path)
+	path, err := e.host.path(e.Socket)
+	var info os.FileInfo
+	if err == nil {
+		info, err = os.Stat(path)
+	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
 		e.problem(check, enable, "there is no %s", e.Socket)
@@ -104,8 +107,12 @@ func (e *examination) runtime() {
 
 // sameFile tells whether two paths on the node are the same place, as /run/nri and /var/run/nri are.
 func (e *examination) sameFile(a, b string) bool {
-	dir := func(name string) string { return filepath.Join(e.host.path(filepath.Dir(name)), filepath.Base(name)) }
-	return filepath.Clean(a) == filepath.Clean(b) || dir(a) == dir(b)
+	if filepath.Clean(a) == filepath.Clean(b) {
+		return true
+	}
+	dirA, errA := e.host.path(filepath.Dir(a))
+	dirB, errB := e.host.path(filepath.Dir(b))
+	return errA == nil && errB == nil && dirA == dirB && filepath.Base(a) == filepath.Base(b)
 }
 
 // otherPlugins lists plugins that the runtime starts itself. Those that connect by themselves cannot be seen from outside.
