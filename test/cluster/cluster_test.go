@@ -38,7 +38,7 @@ func startCluster(t *testing.T) *cluster {
 			t.Errorf("end the cluster: %v", err)
 		}
 	})
-	must(t, c.ImportPlugin(t.Context(), os.Getenv("E2E_IMAGE")))
+	must(t, c.ImportPlugin(t.Context(), filepath.Join(bin, "image.tar")))
 	await(t, "the node takes pods, and the namespace default has what they need", func(ctx context.Context) error {
 		taints, err := c.kube.Kubectl(ctx, "get", "node", kube.NodeName, "-o", "jsonpath={.status.conditions[-1:].type}{.spec.taints}")
 		if err == nil && taints != "Ready" {
@@ -91,7 +91,7 @@ func (c *cluster) kubectl(t *testing.T, args ...string) string {
 // apply applies a manifest with kubectl.
 func (c *cluster) apply(t *testing.T, manifest string) {
 	t.Helper()
-	output, err := c.kube.KubectlWith(t.Context(), manifest, nil, "apply", "-f", "-")
+	output, err := c.kube.Apply(t.Context(), manifest)
 	must(t, err)
 	say(t, "kubectl apply -f -: %s", strings.ReplaceAll(output, "\n", "; "))
 }
@@ -288,6 +288,50 @@ func TestClusterResize(t *testing.T) {
 	c.expectSoonOn(t, "there is a core to give away again", c.rest, shared)
 	c.expectQuota(t, single, -1, -1)
 	c.expectSame(t, single, shared)
+}
+
+// TestClusterHelm installs, upgrades and uninstalls with Helm.
+func TestClusterHelm(t *testing.T) {
+	c := startCluster(t)
+	chart := filepath.Join("..", "..", "deploy", "helm", "nri-cpuset")
+	c.helm(t, "install", "nri-cpuset", chart, "--create-namespace", "--wait", "--timeout", patience.String())
+	plugin := c.plugin(t)
+	exclusive, shared := c.pod(t, "single"), c.pod(t, "burstable")
+	c.expectOn(t, "as it is shipped it touches nobody", c.all, exclusive, shared)
+
+	// The configuration is applied while running: nothing is restarted.
+	static := []string{"upgrade", "nri-cpuset", chart, "--set", "config.cpuManagerPolicy=static", "--set-string", "config.reservedSystemCPUs=" + strings.ReplaceAll(c.rest, ",", `\,`)}
+	c.helm(t, static...)
+	c.expectSoonOn(t, "the policy is static", c.last, exclusive)
+	c.expectSoonOn(t, "the policy is static", c.rest, shared, plugin)
+	c.expectQuota(t, exclusive, -1, -1)
+	c.expectSame(t, plugin)
+
+	// A flag is not: the plugin is replaced, and nobody moves.
+	w := c.watch(t, "single/main")
+	c.helm(t, append(static, "--set", "log.level=debug", "--wait", "--timeout", patience.String())...)
+	updated := c.plugin(t)
+	if updated.Pod == plugin.Pod {
+		t.Errorf("the DaemonSet's pod is still %s after its flags have changed", updated.Pod)
+	}
+	w.expectNoOverlap(t)
+	w.expectStayed(t, exclusive, shared)
+
+	c.helm(t, "upgrade", "nri-cpuset", chart, "--reset-values", "--wait", "--timeout", patience.String())
+	c.expectSoonOn(t, "the policy is none again", c.all, exclusive, shared)
+	c.expectQuota(t, exclusive, c.whole*100_000, c.whole*100_000)
+	c.helm(t, "uninstall", "nri-cpuset", "--wait", "--timeout", patience.String())
+	c.expectOn(t, "it is uninstalled", c.all, exclusive, shared)
+	c.expectSame(t, exclusive, shared)
+}
+
+// helm runs helm in the namespace nri-cpuset; it must not fail.
+func (c *cluster) helm(t *testing.T, args ...string) {
+	t.Helper()
+	args = append(args, "--namespace", "nri-cpuset")
+	say(t, "helm %s", strings.Join(args, " "))
+	_, err := c.kube.Helm(t.Context(), args...)
+	must(t, err)
 }
 
 // TestClusterFirstPod measures what a new user waits for: from kubectl apply, of nri-cpuset with a policy and of a pod, until the pod is on its
