@@ -38,7 +38,7 @@ func randomShape(random *rand.Rand) shape {
 		numbering: numbering(random.IntN(int(numberings))),
 		socketLLC: random.IntN(8) == 0,
 		sparse:    random.IntN(10) == 0,
-		memoryMiB: pick[uint64](random, 4, 8, 16, 24, 32) << 10,
+		memoryMiB: pick[uint64](random, 8, 8, 16, 24, 32) << 10,
 		hugePages: map[string]uint64{},
 	}
 	s.nodes = s.packages * pick(random, 1, 1, 2, 2, 3, 4)

@@ -21,6 +21,8 @@ type settings struct {
 
 func parseSettings(text []byte) (*settings, error) {
 	s := &settings{reservation: core.ResourceList{}}
+	s.MemoryManagerPolicy = kubeletv1beta1.NoneMemoryManagerPolicy
+	s.TopologyManagerPolicy = kubeletv1beta1.NoneTopologyManagerPolicy
 	s.TopologyManagerScope = kubeletv1beta1.ContainerTopologyManagerScope
 	if err := json.Unmarshal(text, &s.KubeletConfiguration); err != nil {
 		return nil, fmt.Errorf("the scenario's config: %w", err)
