@@ -28,7 +28,7 @@ func doctorCommand(args []string, stdout, stderr io.Writer) int {
 	var o doctor.Options
 	flags := pflag.NewFlagSet("doctor", pflag.ContinueOnError)
 	flags.StringVar(&o.HostRoot, "host-root", "/", "`DIR` where the node's files are")
-	flags.StringVar(&o.ConfigFile, "config", "/etc/nri-cpuset/config.yaml", "the configuration `FILE`; not below --host-root")
+	flags.StringVar(&o.ConfigFile, "config", "/etc/nri-cpuset/config.yaml", "the configuration `FILE`; not below --host-root; \"\" does not look at it")
 	flags.StringVar(&o.NodeName, "node-name", defaultNodeName(), "the node's `NAME`, by which the configuration's overrides are chosen")
 	flags.StringVar(&o.Socket, "nri-socket", "/var/run/nri/nri.sock", "the runtime's NRI socket, a `PATH`")
 	flags.StringVar(&o.Sysfs, "sysfs", "/sys", "`DIR` where sysfs is mounted")

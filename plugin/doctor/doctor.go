@@ -17,7 +17,7 @@ import (
 // Options say where things are. But for ConfigFile and Address they are paths on the node, below HostRoot.
 type Options struct {
 	HostRoot    string // where the node's files are: / on the node itself
-	ConfigFile  string // the configuration; in a pod it is a mount of its own, so HostRoot does not apply
+	ConfigFile  string // the configuration; in a pod it is a mount of its own, so HostRoot does not apply; empty: not looked at
 	NodeName    string // by which the configuration's overrides are chosen
 	Socket      string // the runtime's NRI socket
 	Sysfs       string // where sysfs is mounted

@@ -146,6 +146,14 @@ func TestExamine(t *testing.T) {
 			"configuration", OK, "cpuManagerPolicy none", "",
 		},
 
+		{
+			"the configuration is not looked at, so the kubelet's pinning is a problem", func(n *node) {
+				n.options.ConfigFile = ""
+				n.write("var/lib/kubelet/cpu_manager_state", `{"policyName":"static"}`)
+			},
+			"kubelet", Problem, "cpuManagerPolicy: static", "docs/migrate.md",
+		},
+
 		{"no isolated CPUs", func(*node) {}, "isolated CPUs", OK, "none", ""},
 		{
 			"isolated CPUs, excluded", func(n *node) { n.write("sys/devices/system/cpu/isolated", "2-3\n") },

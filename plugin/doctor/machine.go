@@ -53,6 +53,9 @@ func (e *examination) topology() {
 // configuration reads the configuration for this node, and puts it together with the machine.
 func (e *examination) configuration() {
 	const check = "configuration"
+	if e.ConfigFile == "" {
+		return
+	}
 	validate := "nri-cpuset validate --config " + e.ConfigFile + " --node-name " + e.NodeName + " --sysfs " + e.Sysfs + " shows all of it"
 	cfg, err := config.Load(e.ConfigFile, e.NodeName)
 	if errors.Is(err, fs.ErrNotExist) {
