@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"testing"
+	"time"
 
 	"nri-cpuset/test/e2e/node"
 )
@@ -98,7 +99,44 @@ func (f *fixture) testExclusiveCPU(t *testing.T) {
 	f.expectSoon(t, "CPU 3 is offline", "0-1,5-15", wants{c, pinned("2,4")})
 	f.online(t, 3, true)
 	f.expectSoon(t, "CPU 3 is online again", "0-1,3,5-15", wants{c, pinned("2,4")})
+
+	if err := c.Update(t.Context(), exclusive(14)); err != nil {
+		t.Fatal(err)
+	}
+	f.expectSoon(t, "it has all that can be given", "0-1", wants{c, pinned("2-15")})
+	f.online(t, 9, false)
+	f.expectSoon(t, "CPU 9 is offline, and no other is free", "0-1", wants{c, pinned("2-8,10-15")})
+	f.waitUnsettled(t, true)
+	f.online(t, 9, true)
+	f.expectSoon(t, "CPU 9 is online again", "0-1", wants{c, pinned("2-15")})
+	f.waitUnsettled(t, false)
 	exposed()
+}
+
+// testReservedCPU: a reserved CPU that is offline is one the less, and keeps nothing else from being adapted.
+func (f *fixture) testReservedCPU(t *testing.T) {
+	c := f.run(t, "exclusive", exclusive(2))
+	f.expectSoon(t, "all are online", "0-1,4-15", wants{c, pinned("2-3")})
+	exposed := f.watchExposure(t, c, "")
+	f.online(t, 1, false)
+	f.expectSoon(t, "CPU 1 is offline", "0,4-15", wants{c, pinned("2-3")})
+	f.online(t, 3, false)
+	f.expectSoon(t, "CPUs 1 and 3 are offline", "0,5-15", wants{c, pinned("2,4")})
+	f.online(t, 3, true)
+	f.online(t, 1, true)
+	f.expectSoon(t, "CPUs 1 and 3 are online again", "0-1,3,5-15", wants{c, pinned("2,4")})
+	exposed()
+}
+
+// waitUnsettled waits until the plugin tells of a container that has less than it should have, or of none.
+func (f *fixture) waitUnsettled(t *testing.T, want bool) {
+	t.Helper()
+	for begin := time.Now(); f.reported(t).unsettled() != want; time.Sleep(20 * time.Millisecond) {
+		if time.Since(begin) > soon {
+			t.Errorf("after %v, that a container is not where it should be: reported %v, want %v", soon, !want, want)
+			return
+		}
+	}
 }
 
 // online takes a CPU online or offline, and online at the latest when the test ends.

@@ -78,6 +78,9 @@ func (f *fixture) testBurstable(t *testing.T) {
 	f.expectSoon(t, "a Burstable one runs too", "0-1,6-15", wants{first, pinned("2-3")}, wants{second, pinned("4-5")})
 	f.remove(t, first.Pod())
 	f.expectSoon(t, "the Guaranteed one has gone", "0-3,6-15", wants{second, pinned("4-5")})
+	third := f.run(t, "third", r)
+	expectSaid(t, third, "2-3", allMems)
+	f.expectSoon(t, "another Burstable one runs", "0-1,6-15", wants{second, pinned("4-5")}, wants{third, pinned("2-3")})
 	exposed()
 }
 
