@@ -68,8 +68,11 @@ fmt: bin/golangci-lint ## format every module
 manifests: bin/dryrun bin/helm ## what kubectl, kustomize and helm say of deploy/, without a cluster
 	$(GO) -C tools/deploy test ./...
 	bin/helm lint --strict deploy/helm/nri-cpuset
-	bin/helm template nri-cpuset deploy/helm/nri-cpuset --namespace nri-cpuset > bin/helm.yaml
-	bin/dryrun "$(SOURCE)" deploy/daemonset.yaml bin/helm.yaml $(sort $(wildcard deploy/examples/*.yaml))
+	bin/helm template nri-cpuset deploy/helm/nri-cpuset --namespace nri-cpuset > bin/chart.yaml
+	bin/helm template nri-cpuset deploy/helm/nri-cpuset --namespace nri-cpuset --show-only templates/daemonset.yaml \
+		--set seLinuxType=spc_t,metrics.onNode=true,writeCgroups=false,kubelet.detectManagers=false > bin/chart-others.yaml
+	bin/dryrun "$(SOURCE)" deploy/daemonset.yaml deploy/kustomize/overlays/openshift/rbac.yaml bin/chart.yaml bin/chart-others.yaml \
+		$(sort $(wildcard deploy/examples/*.yaml))
 
 .PHONY: monitoring
 monitoring: bin/promtool ## the alerts, and what they say of made-up nodes

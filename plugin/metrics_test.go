@@ -56,7 +56,9 @@ func everyMetric(t *testing.T) *metrics {
 }
 
 // ours tells our metrics from those of Go and the process, which their collectors document.
-func ours(name string) bool { return !strings.HasPrefix(name, "go_") && !strings.HasPrefix(name, "process_") }
+func ours(name string) bool {
+	return !strings.HasPrefix(name, "go_") && !strings.HasPrefix(name, "process_")
+}
 
 // TestMetricsReference compares the table in docs/metrics.md with what a registry gathers.
 func TestMetricsReference(t *testing.T) {
