@@ -32,6 +32,7 @@ func (p *Plugin) audit(ctx context.Context) {
 	for _, c := range p.node.Snapshot().Containers {
 		p.locked(ctx, func() {
 			if !p.gone(&c) {
+				p.changer.askAgain(c.ID)
 				p.repair(c.ID, "audit")
 			}
 		})

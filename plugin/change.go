@@ -41,6 +41,8 @@ type record struct {
 	kernel    setting // in the container's own files
 	runtime   setting
 	replied   setting // in the reply to an update that the runtime is making
+	// asked counts how often the runtime was asked for what the kernel then did not have. The audit begins anew.
+	asked int
 	// lost says that the runtime did not take the last update: the container is gone, and nobody has told us.
 	lost bool
 }
@@ -435,10 +437,26 @@ func (c *changer) verify(id string) (has cpuset.Set, cause string) {
 	return has, cause
 }
 
+// askAgain lets the runtime be asked again to change a container.
+func (c *changer) askAgain(id string) {
+	if r := c.records[id]; r != nil {
+		r.asked = 0
+	}
+}
+
+// maxAsked is how often the runtime is asked in a row to change a container that does not change.
+const maxAsked = 3
+
 // bring takes one container through all stages.
 func (c *changer) bring(l *state.Live, r *record, b blocked) {
 	for _, stage := range stages {
-		if to, due := stage(r.kernel, l, b); due && !c.writeStep(step{live: l, record: r, to: to}) {
+		to, due := stage(r.kernel, l, b)
+		switch {
+		case !due:
+		case c.writeStep(step{live: l, record: r, to: to}):
+			r.asked = 0
+		case r.asked < maxAsked:
+			r.asked++
 			r.runtime.cpus = r.kernel.cpus // so that the runtime is asked for it
 		}
 	}

@@ -53,8 +53,8 @@ func BenchmarkCreateContainer(b *testing.B) {
 				}
 				q.report(b)
 				if base, measured := baseline[background]; measured {
-					b.ReportMetric(float64((q.p50-base.p50).Microseconds()), "p50-over-nothing-µs")
-					b.ReportMetric(float64((q.p99-base.p99).Microseconds()), "p99-over-nothing-µs")
+					b.ReportMetric(float64((q.p50 - base.p50).Microseconds()), "p50-over-nothing-µs")
+					b.ReportMetric(float64((q.p99 - base.p99).Microseconds()), "p99-over-nothing-µs")
 				}
 				if base, measured := alone[way]; measured {
 					b.ReportMetric(float64(q.p50)/float64(base.p50), "times-alone")
