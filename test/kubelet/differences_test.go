@@ -1,6 +1,7 @@
 package kubelet
 
 import (
+	"math"
 	"math/rand/v2"
 	"os"
 	"os/exec"
@@ -92,6 +93,26 @@ func TestMemoryIsReleasedElsewhere(t *testing.T) {
 	n.Remove(s.Steps[2].Remove)
 	if got, want := before-n.reserved()[0]["memory"], uint64(512<<20); got != want {
 		t.Errorf("the kubelet gives back %d bytes on node 0, where nothing was taken, want %d", got, want)
+	}
+}
+
+func TestReservedMemoryWrapsAround(t *testing.T) {
+	n := exampleNode(t, "two-packages.json", "memory-groups/reserved.yaml")
+	if got, want := n.memory.State().GetMachineState()[0].MemoryMap["memory"].Free, uint64(math.MaxUint64)-1<<30+1; got != want {
+		t.Errorf("the kubelet takes %d bytes of node 0 for free, want %d", got, want)
+	}
+}
+
+func TestInitContainersCPUsAreLeftBehind(t *testing.T) {
+	n := exampleNode(t, "two-packages.json", "static/static.yaml")
+	for _, pod := range examplePods(t, "init-containers/pods.yaml") {
+		n.Add(&pod)
+	}
+	if got, want := n.CPUs("model", "serve").String(), "4-7,12-15"; got != want {
+		t.Errorf("the kubelet gives CPUs %s, want %s", got, want)
+	}
+	if got, want := n.Shared().String(), "0,2-3,8,10-11"; got != want {
+		t.Errorf("the kubelet's shared pool is %s, want %s, without the CPUs 1 and 9 of the init container that has ended", got, want)
 	}
 }
 
