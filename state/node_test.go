@@ -17,9 +17,18 @@ import (
 // machine describes one package with one NUMA node and n CPUs, two threads a core: i and i+n/2 are siblings.
 func machine(t testing.TB, n int) *topology.Machine {
 	t.Helper()
+	return without(t, n, "")
+}
+
+// without is machine with some CPUs offline.
+func without(t testing.TB, n int, offline string) *topology.Machine {
+	t.Helper()
+	gone := cpuset.MustParse(offline)
 	var cpus []string
 	for i := range n {
-		cpus = append(cpus, fmt.Sprintf(`{"id":%d,"core":%d,"socket":0,"numa":0,"llc":0}`, i, i%(n/2)))
+		if !gone.Contains(i) {
+			cpus = append(cpus, fmt.Sprintf(`{"id":%d,"core":%d,"socket":0,"numa":0,"llc":0}`, i, i%(n/2)))
+		}
 	}
 	m, err := topology.ParseDescription([]byte(fmt.Sprintf(
 		`{"name":"test","cpus":[%s],"numaNodes":[{"id":0,"memoryKiB":8388608,"distances":[10]}]}`, strings.Join(cpus, ","))))
@@ -43,23 +52,6 @@ func rules(t testing.TB, m *topology.Machine, change func(*allocator.Policy)) Ru
 		t.Fatal(err)
 	}
 	return Rules{Allocator: a, LiftQuota: true}
-}
-
-func without(t testing.TB, n int, offline string) *topology.Machine {
-	t.Helper()
-	gone := cpuset.MustParse(offline)
-	var cpus []string
-	for i := range n {
-		if !gone.Contains(i) {
-			cpus = append(cpus, fmt.Sprintf(`{"id":%d,"core":%d,"socket":0,"numa":0,"llc":0}`, i, i%(n/2)))
-		}
-	}
-	m, err := topology.ParseDescription([]byte(fmt.Sprintf(
-		`{"name":"test","cpus":[%s],"numaNodes":[{"id":0,"memoryKiB":8388608,"distances":[10]}]}`, strings.Join(cpus, ","))))
-	if err != nil {
-		t.Fatal(err)
-	}
-	return m
 }
 
 // container is one of pod, which asks for that many thousandths of a CPU in a Guaranteed pod.
