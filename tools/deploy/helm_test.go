@@ -119,11 +119,11 @@ func settings(t *testing.T, all map[string]object) string {
 }
 
 func TestHelmValues(t *testing.T) {
-	pod := []any{"spec", "template", "spec"}
 	for _, tc := range []struct {
 		name, values string
-		path         []any // in the DaemonSet's one container, or in the pod
+		path         []any // in the DaemonSet's one container, in its pod, or in the pod's template
 		inPod        bool
+		inTemplate   bool
 		want         any
 	}{
 		{name: "tag", values: "image: {tag: v1}", path: []any{"image"}, want: "nri-cpuset:v1"},
@@ -142,13 +142,19 @@ func TestHelmValues(t *testing.T) {
 			want: map[string]any{"kubernetes.io/os": "linux", "pinned": "true"},
 		},
 		{name: "pull secret", values: "imagePullSecrets: [{name: s}]", path: []any{"imagePullSecrets", 0, "name"}, inPod: true, want: "s"},
+		{
+			name: "annotations", values: "podAnnotations: {a: b}", path: []any{"metadata", "annotations"}, inTemplate: true,
+			want: map[string]any{"a": "b", "tolerate-missing-nri-plugins.noderesource.dev": "true"},
+		},
 		{name: "SELinux", values: "seLinuxType: nri_t", path: []any{"securityContext", "seLinuxOptions", "type"}, want: "nri_t"},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			daemonSet := mustTemplate(t, tc.values)["DaemonSet"]
 			from := container(daemonSet)
 			if tc.inPod {
-				from = at(daemonSet, pod...)
+				from = at(daemonSet, "spec", "template", "spec")
+			} else if tc.inTemplate {
+				from = at(daemonSet, "spec", "template")
 			}
 			if diff := cmp.Diff(tc.want, at(from, tc.path...)); diff != "" {
 				t.Errorf("%v (-want +got):\n%s", tc.path, diff)
