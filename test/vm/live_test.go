@@ -3,6 +3,7 @@ package vm
 import (
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -29,7 +30,7 @@ func (f *fixture) testPolicy(t *testing.T) {
 	f.expect(t, "the configuration is wrong", "0-1,4-15", wants{c, pinned("2-3")})
 	stays()
 
-	f.configure(t, "cpuManagerPolicy: static\nreservedSystemCPUs: \"0-3\"\n")
+	f.configure(t, strings.Replace(static, "0-1", "0-3", 1))
 	f.expectSoon(t, "its CPUs are reserved", "0-3,6-15", wants{c, pinned("4-5")})
 	exposed()
 	f.configure(t, none)

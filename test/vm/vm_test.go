@@ -27,9 +27,12 @@ const (
 
 	mebibyte = 1 << 20
 
-	// static is the configuration that most tests begin with. 0-1 is reserved, so the first NUMA node has one core to give away.
-	static = "cpuManagerPolicy: static\nreservedSystemCPUs: \"0-1\"\n"
-	none   = "cpuManagerPolicy: none\n"
+	// static is the configuration that most tests begin with. 0-1 is reserved, so the first NUMA node has one core to give away. There is no
+	// audit: what is seen is no repair.
+	static = pinning + "auditInterval: 0s\n"
+	none   = "cpuManagerPolicy: none\nauditInterval: 0s\n"
+
+	pinning = "cpuManagerPolicy: static\nreservedSystemCPUs: \"0-1\"\n"
 )
 
 var box sandbox.Sandbox
@@ -51,7 +54,7 @@ func TestNode(t *testing.T) {
 		{"an exclusive container", static, (*fixture).testExclusive},
 		{"an exclusive container in a Burstable pod", static + "exclusiveScope: container\n", (*fixture).testBurstable},
 		// The kubelet writes a pod's quota after its container's, and tells nobody: only the audit sees that.
-		{"a resize in place", static + "auditInterval: 3s\n", (*fixture).testResize},
+		{"a resize in place", pinning + "auditInterval: 3s\n", (*fixture).testResize},
 		{"full-pcpus-only", static + "cpuManagerPolicyOptions: {full-pcpus-only: \"true\"}\n", (*fixture).testFullCores},
 		{"distribute-cpus-across-numa", static + "cpuManagerPolicyOptions: {distribute-cpus-across-numa: \"true\"}\n", (*fixture).testDistributed},
 		{"single-numa-node and memory", static + singleNode, (*fixture).testSingleNode},
