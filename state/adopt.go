@@ -96,10 +96,11 @@ func (n *Node) recall(c *Container, f *Found) {
 			c.Demand.LimitMilliCPU = known.Demand.LimitMilliCPU
 		}
 	}
-	// A container was moved after it was created, and the file does not know of it, if the runtime's set is neither the annotation's nor the
-	// file's but could be an assignment of this container.
-	if moved := c.Exclusive() && !reported.IsEmpty() && reported.Len() == c.Placement.CPUs.Len() &&
-		!reported.Equal(annotated.CPUs) && !reported.Equal(c.Placement.CPUs); moved {
+	// A container was moved or resized after it was created, and the file does not know of it, if the runtime's set is neither the annotation's
+	// nor the file's but could be an assignment of this container. One that the file knows as exclusive and its annotation does not was resized, and
+	// a runtime that has been restarted may show the shared pool of its creation.
+	could := !reported.IsEmpty() && reported.Len() == n.rules.amount(c).CPUs && (known == nil || !annotated.CPUs.IsEmpty())
+	if could && !reported.Equal(annotated.CPUs) && !reported.Equal(c.Placement.CPUs) {
 		c.Placement.CPUs = reported
 	}
 	if len(c.Placement.Blocks) == 0 {
