@@ -54,7 +54,7 @@ func TestDistributionDoesNotEnd(t *testing.T) {
 		if err := again.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
-		<-ended
+		_ = <-ended // that it was killed
 	}
 }
 
