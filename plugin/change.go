@@ -68,14 +68,15 @@ func (c *changer) created(id, cgroupsPath string, w state.Wanted, exclusive bool
 	c.enter(id, &record{dir: c.dir(cgroupsPath), kernel: given, runtime: given}, exclusive)
 }
 
-// adopted notes what a container has that was found running. What the kernel says goes before what the runtime says.
-func (c *changer) adopted(id, cgroupsPath string, reported cpuset.Set, lifted bool) {
+// adopted notes what a container has that was found running, and returns its cpuset. What the kernel says goes before what the runtime says.
+func (c *changer) adopted(id, cgroupsPath string, reported cpuset.Set, lifted bool) cpuset.Set {
 	has := setting{reported, lifted}
 	r := &record{dir: c.dir(cgroupsPath), kernel: has, runtime: has}
 	if cpus, err := c.readOwn(r); err == nil {
 		r.kernel.cpus = cpus
 	}
 	c.enter(id, r, true) // until the books say that it shares, its fence stays open
+	return r.kernel.cpus
 }
 
 // enter begins to keep a record, in place of the one before.
@@ -296,6 +297,18 @@ func (c *changer) blocked() blocked {
 		b.arriving = b.arriving.Union(cpus)
 	}
 	return b
+}
+
+// leaving returns the CPUs that exclusive containers have lost, and have not left.
+func (c *changer) leaving() cpuset.Set {
+	c.live = c.node.LiveOf(func(yield func(string) bool) {
+		for id, r := range c.records {
+			if r.exclusive && !yield(id) {
+				return
+			}
+		}
+	}, c.live)
+	return c.blocked().leaving
 }
 
 // inOrder puts first what lands on nobody.

@@ -62,6 +62,9 @@ func (p *Plugin) adjustment(c *state.Container) (*api.ContainerAdjustment, error
 	if !pinned && mems.IsEmpty() {
 		return nil, nil
 	}
+	if stays := w.CPUs.Difference(p.changer.leaving()); !c.Exclusive() && !stays.IsEmpty() {
+		w.CPUs = stays // the rest follows when those who have lost it have left
+	}
 	a := assignment{Placement: c.Placement, MilliCPU: c.Demand.MilliCPU}
 	adjust := &api.ContainerAdjustment{}
 	if pinned {
@@ -298,8 +301,8 @@ func (p *Plugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, ctrs [
 				continue
 			}
 			ids[f.ID] = true
+			f.Kernel = p.changer.adopted(f.ID, f.CgroupsPath, f.Reported, ctr.GetLinux().GetResources().GetCpu().GetQuota().GetValue() == -1)
 			found = append(found, f)
-			p.changer.adopted(f.ID, f.CgroupsPath, f.Reported, ctr.GetLinux().GetResources().GetCpu().GetQuota().GetValue() == -1)
 		}
 		p.changer.keepOnly(ids)
 		p.changer.endFlight()

@@ -20,7 +20,7 @@ func (p *Plugin) Report() web.Report {
 		Policy: string(policy.CPUManager), PolicyOptions: []string{}, MemoryManagerPolicy: string(policy.MemoryManager),
 		TopologyManagerPolicy: string(policy.TopologyManager), TopologyManagerScope: string(policy.Scope),
 		Config: inForce.String(), ConfigErr: loaded(&p.configError), Conflict: loaded(&p.conflict),
-		Machine: web.Machine{Machine: machine},
+		Machine: machine,
 		Online:  s.Online, Reserved: s.Reserved, Isolated: machine.Isolated, Shared: s.Shared, Exclusive: s.Exclusive,
 		Containers: make([]web.Container, 0, len(s.Containers)), Refusals: p.refusals.latest(),
 	}

@@ -124,13 +124,19 @@ func milliCPUOfQuota(quota int64, period uint64) int64 {
 	return int64(uint64(quota) * 1000 / period) //nolint:gosec // bounded above
 }
 
+// maxHugepageLimits bounds how many limits of one container are read: there are fewer page sizes.
+const maxHugepageLimits = 64
+
 // memoryOf returns the limits of memory and huge pages, by the names of the Kubernetes resources.
 func memoryOf(r *api.LinuxResources) allocator.Memory {
 	memory := allocator.Memory{}
 	if limit := r.GetMemory().GetLimit().GetValue(); limit > 0 {
 		memory["memory"] = uint64(limit)
 	}
-	for _, h := range r.GetHugepageLimits() {
+	for i, h := range r.GetHugepageLimits() {
+		if i == maxHugepageLimits {
+			break
+		}
 		if name := hugepagesName(h.GetPageSize()); name != "" && h.GetLimit() > 0 {
 			memory[name] = h.GetLimit()
 		}

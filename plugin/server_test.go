@@ -71,7 +71,7 @@ func TestReport(t *testing.T) {
 		Node: "n1", Version: "v1", Time: reportTime, Started: reportTime, Runtime: &web.Runtime{Name: "containerd", Version: "v2.4.2", NRI: "v0.12.3"},
 		Ready: false, Policy: "static", PolicyOptions: []string{"full-pcpus-only"}, MemoryManagerPolicy: "None", TopologyManagerPolicy: "none",
 		TopologyManagerScope: "container", Config: p.config.String(), ConfigErr: wrong, Conflict: conflict,
-		Machine: web.Machine{Machine: p.machine},
+		Machine: p.machine,
 		Online:  cpuset.Range(0, 7), Reserved: cpuset.New(0), Shared: cpuset.MustParse("0,2-4,6-7"), Exclusive: cpuset.MustParse("1,5"),
 		Containers: []web.Container{
 			{Namespace: "db", Pod: "pg-0", PodUID: "u0", Name: "exporter", ID: "2", Phase: "creating", Policy: web.PolicyShared, Since: reportTime},
@@ -83,7 +83,7 @@ func TestReport(t *testing.T) {
 		},
 		Refusals: []web.Refusal{{Namespace: "db", Pod: "pg-9", Container: "pg", Message: "SMTAlignmentError: 3 CPUs"}},
 	}
-	if diff := cmp.Diff(want, got, cmp.Comparer(cpuset.Set.Equal), cmp.Comparer(func(a, b web.Machine) bool { return a.Machine == b.Machine }),
+	if diff := cmp.Diff(want, got, cmp.Comparer(cpuset.Set.Equal), cmp.Comparer(func(a, b *topology.Machine) bool { return a == b }),
 		cmpopts.IgnoreFields(web.Container{}, "Why"), cmpopts.IgnoreFields(web.Refusal{}, "Time")); diff != "" {
 		t.Errorf("report (-want +got):\n%s", diff)
 	}
@@ -161,7 +161,7 @@ func TestStateIsReadBack(t *testing.T) {
 	if err := json.Unmarshal(recorder.Body.Bytes(), &r); err != nil {
 		t.Fatal(err)
 	}
-	if want := cpuset.MustParse("1,5"); !r.Exclusive.Equal(want) || r.Machine.Machine == nil || !r.Machine.Online.Equal(p.machine.Online) {
-		t.Errorf("exclusive %s on %v, want %s on %s", r.Exclusive, r.Machine.Machine, want, p.machine.Online)
+	if want := cpuset.MustParse("1,5"); !r.Exclusive.Equal(want) || r.Machine == nil || !r.Machine.Online.Equal(p.machine.Online) {
+		t.Errorf("exclusive %s on %v, want %s on %s", r.Exclusive, r.Machine, want, p.machine.Online)
 	}
 }

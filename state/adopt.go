@@ -14,6 +14,9 @@ type Found struct {
 	Container
 	// Reported is the cpuset that the runtime has for it, our later updates included; empty where it has none.
 	Reported cpuset.Set
+	// Kernel is the cpuset that the kernel has for it; empty where nobody knows. It speaks for a container of which the file does not tell: the
+	// runtime's record may be behind, and is that of the creation after some runtimes' restart.
+	Kernel cpuset.Set
 	// AsCreated says that the demand is that with which the container was created. A runtime that has been restarted may show that although the
 	// container has been resized since.
 	AsCreated bool
@@ -33,11 +36,21 @@ func (n *Node) Adopt(found []Found, sandboxes map[string]bool) Rebuilt {
 	slices.SortStableFunc(found, func(a, b Found) int {
 		return cmp.Or(cmp.Compare(exclusiveFirst(&a), exclusiveFirst(&b)), cmp.Compare(a.CreatedAt, b.CreatedAt), cmp.Compare(a.ID, b.ID))
 	})
+	newest := map[Key]*Found{}
+	for i := range found {
+		f := &found[i]
+		if other := newest[f.Key]; other == nil || f.CreatedAt > other.CreatedAt {
+			newest[f.Key] = f
+		}
+	}
 	var containers []*Container
 	exists := map[Key]bool{}
 	var late []string
 	for i := range found {
 		f := &found[i]
+		if newest[f.Key] != f {
+			continue // an attempt that was created and never started, and has been given up
+		}
 		c := f.Container
 		if !f.Annotated && n.byID[c.ID] == nil && n.rules.pins() {
 			late = append(late, c.ID)
@@ -75,7 +88,11 @@ func (n *Node) recall(c *Container, f *Found) {
 	reported := f.Reported
 	annotated := c.Placement
 	c.Since = n.now()
+	c.CreatedMilliCPU = c.Demand.MilliCPU
 	known := n.byID[c.ID]
+	if known == nil && !f.Kernel.IsEmpty() {
+		reported = f.Kernel
+	}
 	if before := n.containers[c.Key]; known == nil && before != nil && c.Placement.CPUs.IsEmpty() {
 		c.Placement.CPUs = before.Placement.CPUs // a restart in place that we have not seen
 		c.Since = before.Since
@@ -88,7 +105,8 @@ func (n *Node) recall(c *Container, f *Found) {
 		if c.PodQuota == 0 {
 			c.PodQuota, c.PodPeriod = known.PodQuota, known.PodPeriod
 		}
-		if f.AsCreated && c.Demand.MilliCPU != known.Demand.MilliCPU {
+		c.CreatedMilliCPU = known.CreatedMilliCPU
+		if (f.AsCreated || c.Demand.MilliCPU == known.CreatedMilliCPU) && c.Demand.MilliCPU != known.Demand.MilliCPU {
 			c.Demand = known.Demand
 		}
 		if c.Demand.Quota <= 0 && c.Demand.MilliCPU == known.Demand.MilliCPU { // the runtime shows the quota as we adjusted it

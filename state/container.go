@@ -38,7 +38,10 @@ type Container struct {
 	Demand    Demand              `json:"demand"`
 	Placement allocator.Placement `json:"placement"`
 	Phase     Phase               `json:"phase"`
-	Since     time.Time           `json:"since"` // of the placement
+	// CreatedMilliCPU is the CPU request with which this attempt was created, or first seen. A runtime that has been restarted may show that
+	// although the container has been resized since.
+	CreatedMilliCPU int64     `json:"createdMilliCPU,omitempty"`
+	Since           time.Time `json:"since"` // of the placement
 
 	// Managed says that we have set this container's cpuset at least once, so that policy `none` has something to give back.
 	Managed bool `json:"managed"`

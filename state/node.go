@@ -66,6 +66,7 @@ func (n *Node) Place(c Container, total *allocator.Amount) (Container, error) {
 		return Container{}, err
 	}
 	c.Phase = Creating
+	c.CreatedMilliCPU = c.Demand.MilliCPU
 	c.Unsettled = ""
 	c.Since = n.now()
 	if old := n.containers[c.Key]; old != nil && old.Placement.CPUs.Equal(p.CPUs) && !p.CPUs.IsEmpty() {

@@ -25,7 +25,7 @@ func writeStatus(out io.Writer, r *web.Report, color bool) error {
 	r = r.Printable()
 	t := &statusText{}
 	t.head(r)
-	if m := r.Machine.Machine; m != nil {
+	if m := r.Machine; m != nil {
 		t.line("")
 		marks := marksOf(r)
 		if err := m.Draw(&t.Buffer, topology.DrawOptions{Width: statusWidth, Mark: marks.Mark, Color: color}); err != nil {

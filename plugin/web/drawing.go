@@ -37,7 +37,7 @@ func (d *drawing) thread(id int) thread {
 	case r.Shared.Contains(id):
 		t.class = "shared"
 		is = append(is, "shared pool")
-	case r.Machine.Machine != nil && r.Machine.Offline.Contains(id):
+	case r.Machine != nil && r.Machine.Offline.Contains(id):
 		t.class = "offline"
 		is = append(is, "offline")
 	default:
@@ -75,7 +75,7 @@ const maxListed = 80
 func (d *drawing) legend() []legendEntry {
 	r := d.report
 	var offline cpuset.Set
-	if r.Machine.Machine != nil {
+	if r.Machine != nil {
 		offline = r.Machine.Offline
 	}
 	var entries []legendEntry

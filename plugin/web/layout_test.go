@@ -91,7 +91,7 @@ NUMA node 4 · 16 GiB, no CPUs`,
 			if err != nil {
 				t.Fatal(err)
 			}
-			r := web.Report{Machine: web.Machine{Machine: m}, Online: m.Online, Shared: m.Online}
+			r := web.Report{Machine: m, Online: m.Online, Shared: m.Online}
 			groups := page(t, &r).find("section", "id", "machine")[0].find("div", "class", "groups")[0]
 			got := strings.Join(boxes(t, groups, ""), "\n")
 			if diff := cmp.Diff(test.want, got); diff != "" {
@@ -130,7 +130,7 @@ func boxes(t *testing.T, e *element, indent string) []string {
 func TestOddMachines(t *testing.T) {
 	for _, m := range machines(t) {
 		t.Run(m.Name, func(t *testing.T) {
-			r := web.Report{Machine: web.Machine{Machine: m}, Online: m.Online, Shared: m.Online}
+			r := web.Report{Machine: m, Online: m.Online, Shared: m.Online}
 			drawn := cpusOf(t, page(t, &r).find("g", "class", "cpu"))
 			if want := m.Online.Union(m.Offline); !drawn.Equal(want) {
 				t.Errorf("CPUs %s are drawn, want %s", drawn, want)

@@ -37,11 +37,11 @@ func machines(t *testing.T) []*topology.Machine {
 func TestMachineIsReadBack(t *testing.T) {
 	for _, m := range machines(t) {
 		t.Run(m.Name, func(t *testing.T) {
-			want, err := json.Marshal(web.Machine{Machine: m})
+			want, err := json.Marshal(m)
 			if err != nil {
 				t.Fatal(err)
 			}
-			var back web.Machine
+			var back *topology.Machine
 			if err := json.Unmarshal(want, &back); err != nil {
 				t.Fatal(err)
 			}
@@ -66,7 +66,7 @@ func TestReportIsReadBack(t *testing.T) {
 	if err := json.Unmarshal(text, &got); err != nil {
 		t.Fatal(err)
 	}
-	sameJSON := cmp.Comparer(func(a, b web.Machine) bool {
+	sameJSON := cmp.Comparer(func(a, b *topology.Machine) bool {
 		x, errX := json.Marshal(a)
 		y, errY := json.Marshal(b)
 		return errX == nil && errY == nil && string(x) == string(y)
@@ -89,12 +89,12 @@ func TestMachineThatIsNone(t *testing.T) {
 		{"a CPU that Linux cannot have", `{"cpus":"9000"}`, "9000"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			var m web.Machine
+			var m *topology.Machine
 			err := json.Unmarshal([]byte(test.text), &m)
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("error %v, want one with %q", err, test.want)
 			}
-			if m.Machine != nil {
+			if m != nil && !m.Online.IsEmpty() {
 				t.Error("there is a machine all the same")
 			}
 		})
@@ -106,8 +106,8 @@ func FuzzMachine(f *testing.F) {
 		`"numaNodes":[{"id":0,"cpus":"0-3","memoryKiB":1024,"hugePages":{"2048":1},"distances":[10]}],"pciDevices":{}}`))
 	f.Add([]byte(`null`))
 	f.Fuzz(func(t *testing.T, text []byte) {
-		var m web.Machine
-		if err := json.Unmarshal(text, &m); err != nil || m.Machine == nil {
+		var m *topology.Machine
+		if err := json.Unmarshal(text, &m); err != nil || m == nil {
 			return
 		}
 		r := web.Report{Machine: m, Online: m.Online, Shared: m.Online}

@@ -61,7 +61,7 @@ func newPage(r *Report, refresh int) *page {
 	p.bound()
 	d := newDrawing(r, owners)
 	p.Legend = d.legend()
-	if m := r.Machine.Machine; m != nil {
+	if m := r.Machine; m != nil {
 		p.MachineText = machineText(m)
 		p.Large = m.Online.Len() <= maxLarge
 		p.Groups = layout(m, d.thread)

@@ -32,6 +32,11 @@ func (r *Report) Printable() *Report {
 		name(&runtime.Name, &runtime.Version, &runtime.NRI)
 		p.Runtime = &runtime
 	}
+	if p.Machine != nil {
+		machine := *p.Machine
+		name(&machine.Name)
+		p.Machine = &machine
+	}
 	p.Containers = slices.Clone(p.Containers)
 	for i := range p.Containers {
 		c := &p.Containers[i]

@@ -3,6 +3,7 @@ package web
 import (
 	"time"
 
+	"nri-cpuset/topology"
 	"nri-cpuset/topology/cpuset"
 )
 
@@ -25,7 +26,7 @@ type Report struct {
 	Conflict              string   `json:"conflict,omitempty"`    // what is left to the kubelet, whose own managers are on
 	StateErr              string   `json:"stateError,omitempty"`  // why the state file could not be written
 
-	Machine Machine `json:"machine"`
+	Machine *topology.Machine `json:"machine"`
 
 	Online    cpuset.Set `json:"online"`
 	Reserved  cpuset.Set `json:"reserved"`

@@ -85,7 +85,7 @@ func (s Shape) Report() web.Report {
 		Runtime: &web.Runtime{Name: "containerd", Version: "v2.4.2", NRI: "v0.12.3"}, Ready: true,
 		Policy: "static", PolicyOptions: []string{"full-pcpus-only", "prefer-align-cpus-by-uncorecache"},
 		MemoryManagerPolicy: "Static", TopologyManagerPolicy: "single-numa-node", TopologyManagerScope: "pod",
-		Config: config, Machine: web.Machine{Machine: m}, Online: m.Online, Reserved: first, Isolated: last,
+		Config: config, Machine: m, Online: m.Online, Reserved: first, Isolated: last,
 		Containers: []web.Container{}, Refusals: refusals,
 	}
 	sizes := []int{1, 2, 4, 8}
