@@ -37,7 +37,8 @@ type node struct {
 	machine *topology.Machine
 	options plugin.Options
 
-	stop func() // of the plugin; nil while none runs
+	stop     func() // of the plugin; nil while none runs
+	heldBack int    // how often the plugin said no for the moment
 }
 
 // setup is what a test wants to be different.
@@ -83,6 +84,7 @@ func newNode(t testing.TB, s setup) *node {
 	}
 	n.configure(s.config)
 	n.oracle = oracle.New(cpus(t, "0,12"))
+	n.oracle.Report = func(violation string) { t.Logf("VIOLATION, here: %s", violation) }
 	n.oracle.Away(true)
 
 	o := s.runtime
@@ -103,6 +105,9 @@ func newNode(t testing.TB, s setup) *node {
 		}
 		for _, v := range n.oracle.Violations() {
 			t.Errorf("violation: %s", v)
+		}
+		if n.heldBack > 0 {
+			t.Logf("the plugin said no for the moment %d times", n.heldBack)
 		}
 	})
 	return n
@@ -252,15 +257,41 @@ func (n *node) run(spec kubepod.Pod) (*nriruntime.Pod, map[string]*nriruntime.Co
 			return pod, containers, err
 		}
 		containers[c.Name] = ctr
-		if err := n.rt.Start(ctr); err != nil {
+		if ctr, err = n.start(pod, ctr); err != nil {
 			return pod, containers, err
 		}
+		containers[c.Name] = ctr
 		if i < len(spec.InitContainers) && !c.Sidecar() {
 			n.rt.Exit(ctr)
 			n.rt.Settle()
 		}
 	}
 	return pod, containers, nil
+}
+
+// start starts a container. Where the plugin does not let it go yet it is created again after a while, as the kubelet does.
+func (n *node) start(pod *nriruntime.Pod, c *nriruntime.Container) (*nriruntime.Container, error) {
+	for deadline := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		err := n.rt.Start(c)
+		if !forNow(err) || time.Now().After(deadline) {
+			return c, err
+		}
+		n.heldBack++
+		again, err := n.rt.Create(pod, c.Name)
+		if err != nil {
+			return c, err
+		}
+		if err := n.rt.Remove(c); err != nil {
+			return again, err
+		}
+		c = again
+	}
+}
+
+// forNow tells whether an error of the plugin's says no for the moment only: others could still run on the container's CPUs, or this machine
+// is so busy that the plugin did not come to a decision in time.
+func forNow(err error) bool {
+	return err != nil && (strings.Contains(err.Error(), "start yet") || strings.Contains(err.Error(), "could not decide in time"))
 }
 
 // mustRun is run for a pod that has to be admitted.

@@ -341,6 +341,8 @@ func (r *Runtime) UpdateResources(c *Container, requests, limits kubepod.Resourc
 	if asked.Memory.Limit == nil {
 		asked.Memory.Limit = api.Int64(0)
 	}
+	r.kernel.resizing(c, &resized)
+	defer r.kernel.resizing(c, nil)
 	granted, err := l.updateContainer(c, asked.Copy())
 	if err != nil {
 		return fmt.Errorf("updating %s: %w", c, err)
@@ -377,7 +379,9 @@ func (r *Runtime) apply(c *Container, change *api.LinuxResources, asks *kubepod.
 		if c.state == Exited {
 			return nil
 		}
-		// runc update starts from what runc has, and CRI-O changes its record after.
+		// runc update starts from what runc has, and CRI-O changes its record after. It passes no limits of huge pages on.
+		change = change.Copy()
+		change.HugepageLimits = nil
 		changed := c.runc.Copy()
 		overlay(changed, change)
 		if err := r.kernel.update(c, changed); err != nil {

@@ -11,10 +11,8 @@
 // of the CRI. [Runtime.Snapshot] says at any moment where the kernel would let each container run; [Hooks] has a place for every fault: calls
 // that are lost, doubled, late or slow, updates that fail or are reported done and are not, creations that fail half way.
 //
-// With [Options.CgroupFiles] the kernel's state is in files as well, laid out as under /sys/fs/cgroup, and a plugin may write cpuset.cpus
-// and the CPU quota there. They are plain files, which cannot compute anything at the moment of a write, so that:
-//
-//   - on v2 the effective set is the requested one itself (a hard link), where that is not empty and online; a container without a cpuset of
-//     its own that is given one by a direct write shows it in its effective file only after the runtime's next look at it;
-//   - a write that a kernel would refuse is undone at that next look instead.
+// With [Options.CgroupFiles] the kernel's state is in files as well, laid out as under /sys/fs/cgroup. A plugin may write cpuset.cpus and the
+// CPU quota there, of containers, pods and all above them, and reads in cpuset.cpus.effective what the kernel makes of it. The files that are
+// written are plain files: a write that a kernel would refuse is undone when somebody looks, instead of failing. Two readers of one effective
+// file at the same moment get one answer between them.
 package nriruntime

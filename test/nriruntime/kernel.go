@@ -23,33 +23,22 @@ type kernel struct {
 	mu     sync.Mutex
 	online cpuset.Set
 	mems   cpuset.Set
-	pods   map[*Pod]*group
+	root   *group
+	dirs   map[string]*group // the root, the kubelet's, and the pods'
 	groups map[*Container]*group
 }
-
-// group is one cgroup.
-type group struct {
-	dir     string     // below the hierarchy's root
-	cpus    cpuset.Set // cpuset.cpus; empty: none of its own
-	mems    cpuset.Set // cpuset.mems
-	quota   int64      // microseconds a period; -1: none
-	period  uint64     // microseconds
-	running bool       // it has a process that has been let go
-	asks    *kubepod.Container
-}
-
-const defaultPeriod = 100_000 // the kernel's, microseconds
 
 // Snapshot is the state of the kernel at one moment.
 type Snapshot struct {
 	Online     cpuset.Set
-	Containers []View // that have a cgroup, by pod and name
+	Containers []View // that have a cgroup, by id
 }
 
 // View is one container as the kernel has it, and what it asks for by now.
 type View struct {
 	Container *Container
 	Asks      *kubepod.Container // not to be changed
+	Next      *kubepod.Container // what it is being resized to at this moment; nil: it is not
 	Running   bool               // its process runs; false: it has been made and not been let go
 	CPUs      cpuset.Set         // where the kernel lets it run: cpuset.cpus.effective
 	Mems      cpuset.Set         // likewise
@@ -57,17 +46,30 @@ type View struct {
 	PodQuota  int64              // that of its pod's cgroup, which the kubelet has set
 }
 
-func newKernel(o Options, root string) (*kernel, error) {
+func newKernel(o Options, cgroupRoot string) (*kernel, error) {
 	k := &kernel{
 		v1: o.CgroupV1, driver: o.CgroupDriver, changed: o.Hooks.Changed,
 		online: o.CPUs, mems: o.Mems,
-		pods: map[*Pod]*group{}, groups: map[*Container]*group{},
+		dirs: map[string]*group{}, groups: map[*Container]*group{},
 	}
-	if !o.CgroupFiles {
-		return k, nil
+	if o.CgroupFiles {
+		k.files = &files{root: cgroupRoot, v1: o.CgroupV1}
+		if err := k.files.makeRoot(); err != nil {
+			return nil, err
+		}
 	}
-	k.files = &files{root: root, v1: o.CgroupV1}
-	return k, k.files.makeRoot(k.online, k.mems)
+	k.root = newGroup("/", nil)
+	k.dirs["/"] = k.root
+	return k, k.make(k.root)
+}
+
+// close removes all files.
+func (k *kernel) close() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	for _, g := range slices.Backward(k.all()) {
+		k.remove(g)
+	}
 }
 
 // Snapshot returns where the kernel would let each container run at this moment, with what has been written to its files.
@@ -86,7 +88,7 @@ func (r *Runtime) SetOnline(cpus cpuset.Set) error {
 	k := r.kernel
 	return k.change(func() error {
 		k.online = cpus
-		for _, g := range k.groups {
+		for _, g := range k.all() {
 			if k.v1 { // v1 forgets what it takes away (Documentation/admin-guide/cgroup-v1/cpusets.rst)
 				g.cpus = g.cpus.Intersect(cpus)
 			}
@@ -108,22 +110,29 @@ func (k *kernel) change(f func() error) error {
 	if err := f(); err != nil {
 		return err
 	}
+	k.tell()
+	return nil
+}
+
+func (k *kernel) tell() {
 	if k.changed != nil {
 		k.changed(k.snapshot())
 	}
-	return nil
 }
 
 // addPod makes a pod's cgroup, as the kubelet does before it runs the sandbox: with a CPU quota if all its containers are limited
 // (ResourceConfigForPod in k8s.io/kubernetes/pkg/kubelet/cm).
 func (k *kernel) addPod(p *Pod) error {
 	linux := p.sandbox.GetLinux()
-	g := &group{dir: linux.GetCgroupParent(), quota: -1, period: defaultPeriod}
-	if p.limitsCPUs() {
-		g.quota, g.period = linux.GetPodResources().GetCpu().GetQuota().GetValue(), linux.GetPodResources().GetCpu().GetPeriod().GetValue()
-	}
 	return k.change(func() error {
-		k.pods[p] = g
+		g, err := k.directory(linux.GetCgroupParent())
+		if err != nil {
+			return err
+		}
+		if p.limitsCPUs() {
+			cpu := linux.GetPodResources().GetCpu()
+			g.quota, g.period = cpu.GetQuota().GetValue(), cpu.GetPeriod().GetValue()
+		}
 		return k.writeFiles(g)
 	})
 }
@@ -139,23 +148,43 @@ func (p *Pod) limitsCPUs() bool {
 
 func (k *kernel) removePod(p *Pod) {
 	_ = k.change(func() error { // only files can fail
-		if g := k.pods[p]; g != nil && k.files != nil {
-			k.files.remove(g.dir)
+		dir := p.sandbox.GetLinux().GetCgroupParent()
+		if g := k.dirs[dir]; g != nil {
+			k.remove(g)
+			delete(k.dirs, dir)
 		}
-		delete(k.pods, p)
 		return nil
 	})
 }
 
+// directory returns the group of a directory that is no container's, and makes it where it is not there, with all above it.
+func (k *kernel) directory(dir string) (*group, error) {
+	if g := k.dirs[dir]; g != nil {
+		return g, nil
+	}
+	parent, err := k.directory(path.Dir(dir))
+	if err != nil {
+		return nil, err
+	}
+	g := newGroup(dir, parent)
+	k.dirs[dir] = g
+	return g, k.make(g)
+}
+
 // addContainer makes a container's cgroup.
 func (k *kernel) addContainer(c *Container, r *api.LinuxResources) error {
-	g := &group{dir: k.dir(c), quota: -1, period: defaultPeriod, asks: c.asks}
 	return k.change(func() error {
+		parent, err := k.directory(c.Pod.sandbox.GetLinux().GetCgroupParent())
+		if err != nil {
+			return err
+		}
+		g := newGroup(k.dir(c), parent)
+		g.asks = c.asks
 		if err := k.set(g, r); err != nil {
 			return err
 		}
 		k.groups[c] = g
-		return k.writeFiles(g)
+		return k.make(g)
 	})
 }
 
@@ -171,12 +200,21 @@ func (k *kernel) start(c *Container) {
 
 func (k *kernel) removeContainer(c *Container) {
 	_ = k.change(func() error {
-		if g := k.groups[c]; g != nil && k.files != nil {
-			k.files.remove(g.dir)
+		if g := k.groups[c]; g != nil {
+			k.remove(g)
+			delete(k.groups, c)
 		}
-		delete(k.groups, c)
 		return nil
 	})
+}
+
+// resizing notes what a container is about to be resized to, or with nil that it no longer is.
+func (k *kernel) resizing(c *Container, next *kubepod.Container) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if g := k.groups[c]; g != nil {
+		g.next = next
+	}
 }
 
 // update sets all that r names, as runc does: what has been written to the files is gone.
@@ -195,14 +233,17 @@ func (k *kernel) update(c *Container, r *api.LinuxResources) error {
 }
 
 func (k *kernel) set(g *group, r *api.LinuxResources) error {
-	changed := *g
+	cpus, mems := g.cpus, g.mems
 	cpu := r.GetCpu()
 	for _, list := range []struct {
 		name  string
 		text  string
 		set   *cpuset.Set
 		among cpuset.Set
-	}{{"cpuset.cpus", cpu.GetCpus(), &changed.cpus, k.online}, {"cpuset.mems", cpu.GetMems(), &changed.mems, k.mems}} {
+	}{
+		{"cpuset.cpus", cpu.GetCpus(), &cpus, k.effectiveCPUs(g.parent)},
+		{"cpuset.mems", cpu.GetMems(), &mems, k.mems},
+	} {
 		if list.text == "" {
 			continue
 		}
@@ -215,45 +256,24 @@ func (k *kernel) set(g *group, r *api.LinuxResources) error {
 		}
 		*list.set = s
 	}
+	g.cpus, g.mems = cpus, mems
 	if v := cpu.GetQuota().GetValue(); v != 0 {
-		changed.quota = v
+		g.quota = v
 	}
 	if v := cpu.GetPeriod().GetValue(); v != 0 {
-		changed.period = v
+		g.period = v
 	}
-	*g = changed
 	return nil
-}
-
-// effective is a group's set cut to what its parent has, or all that the parent has if nothing is left: cgroup v2's rule. On v1 a set always
-// lies within the parent's, and runc gives a group that has none the parent's.
-func effective(own, parents cpuset.Set) cpuset.Set {
-	if cut := own.Intersect(parents); !cut.IsEmpty() {
-		return cut
-	}
-	return parents
-}
-
-// shown is what a group's cpuset.cpus says.
-func (k *kernel) shown(g *group) cpuset.Set {
-	if k.v1 {
-		return effective(g.cpus, k.online)
-	}
-	return g.cpus
 }
 
 func (k *kernel) snapshot() Snapshot {
 	s := Snapshot{Online: k.online, Containers: make([]View, 0, len(k.groups))}
 	for c, g := range k.groups {
-		v := View{
-			Container: c, Asks: g.asks, Running: g.running,
-			CPUs: effective(g.cpus, k.online), Mems: effective(g.mems, k.mems),
-			Quota: g.quota, PodQuota: -1,
-		}
-		if pod := k.pods[c.Pod]; pod != nil {
-			v.PodQuota = pod.quota
-		}
-		s.Containers = append(s.Containers, v)
+		s.Containers = append(s.Containers, View{
+			Container: c, Asks: g.asks, Next: g.next, Running: g.running,
+			CPUs: k.effectiveCPUs(g), Mems: effective(g.mems, k.mems),
+			Quota: g.quota, PodQuota: g.parent.quota,
+		})
 	}
 	slices.SortFunc(s.Containers, func(a, b View) int { return strings.Compare(a.Container.id, b.Container.id) })
 	return s
@@ -265,49 +285,6 @@ func (k *kernel) dir(c *Container) string {
 	if k.driver != kubepod.Systemd {
 		return cgroupsPath
 	}
-	slice, rest, _ := strings.Cut(cgroupsPath, ":")
-	parent := c.Pod.sandbox.GetLinux().GetCgroupParent()
-	if slice != path.Base(parent) {
-		return cgroupsPath
-	}
-	return path.Join(parent, strings.ReplaceAll(rest, ":", "-")+".scope")
-}
-
-func (k *kernel) writeFiles(g *group) error {
-	if k.files == nil {
-		return nil
-	}
-	return k.files.write(g, k.online, k.mems)
-}
-
-// readFiles takes over what has been written to the files directly.
-func (k *kernel) readFiles() error {
-	if k.files == nil {
-		return nil
-	}
-	for _, g := range k.pods {
-		if err := k.files.readQuota(g); err != nil {
-			return err
-		}
-	}
-	for _, g := range k.groups {
-		if err := k.files.readQuota(g); err != nil {
-			return err
-		}
-		if err := k.readCPUs(g); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-func (k *kernel) readCPUs(g *group) error {
-	cpus, valid, err := k.files.readCPUs(g)
-	if err != nil || valid && cpus.Equal(k.shown(g)) {
-		return err
-	}
-	if valid && (!k.v1 || !cpus.IsEmpty() && cpus.IsSubsetOf(k.online)) {
-		g.cpus = cpus
-	}
-	return k.files.writeCPUs(g, k.online)
+	_, scope, _ := strings.Cut(cgroupsPath, ":")
+	return path.Join(c.Pod.sandbox.GetLinux().GetCgroupParent(), strings.ReplaceAll(scope, ":", "-")+".scope")
 }

@@ -303,3 +303,51 @@ func TestFiles(t *testing.T) {
 		})
 	}
 }
+
+// On v2 nobody has what a cgroup above has not, and who has no set of his own has what is above.
+func TestCgroupsAbove(t *testing.T) {
+	p := &testPlugin{}
+	r := start(t, Options{CgroupFiles: true}, p)
+	pod := must[*Pod](t)(r.RunPod(podSpec(t, `{"name":"p","uid":"u","containers":[{"name":"free"},{"name":"set"}]}`)))
+	free := must[*Container](t)(r.Create(pod, "free"))
+	p.create = func(*api.Container) (*api.ContainerAdjustment, []*api.ContainerUpdate, error) {
+		return pin("0-3"), nil, nil
+	}
+	set := must[*Container](t)(r.Create(pod, "set"))
+	succeed(t, r.Start(free), r.Start(set))
+
+	class := filepath.Join(r.CgroupRoot(), "kubepods/besteffort")
+	dirs := map[string]string{
+		"class": class, "pod": filepath.Join(class, "podu"),
+		"free": filepath.Join(class, "podu", free.ID()), "set": filepath.Join(class, "podu", set.ID()),
+	}
+	for _, step := range []struct {
+		where, write string
+		want         map[string]string // effective, as read at once
+	}{
+		{"class", "0-7", map[string]string{"class": "0-7", "pod": "0-7", "free": "0-7", "set": "0-3"}},
+		{"class", "2-5", map[string]string{"class": "2-5", "pod": "2-5", "free": "2-5", "set": "2-3"}},
+		{"free", "0-2", map[string]string{"free": "2", "set": "2-3"}},
+		{"class", "6-7", map[string]string{"free": "6-7", "set": "6-7"}}, // nothing is left: as above
+		{"class", "\n", map[string]string{"class": "0-7", "free": "0-2", "set": "0-3"}},
+		{"free", "\n", map[string]string{"free": "0-7"}},
+	} {
+		succeed(t, os.WriteFile(filepath.Join(dirs[step.where], "cpuset.cpus"), []byte(step.write), 0o600))
+		for where, want := range step.want {
+			got, err := os.ReadFile(filepath.Join(dirs[where], "cpuset.cpus.effective"))
+			if err != nil || strings.TrimSpace(string(got)) != want {
+				t.Errorf("after %q was written to %s, %s has %q, %v, want %q", step.write, step.where, where, got, err, want)
+			}
+		}
+		kernel := effectiveCPUs(t, r)
+		for _, c := range []string{"free", "set"} {
+			if want, given := step.want[c]; given && kernel[c] != want {
+				t.Errorf("after %q was written to %s, the kernel has %s on %s, want %s", step.write, step.where, c, kernel[c], want)
+			}
+		}
+	}
+	succeed(t, r.Stop(set))
+	if _, err := os.ReadFile(filepath.Join(dirs["set"], "cpuset.cpus.effective")); !os.IsNotExist(err) {
+		t.Errorf("reading the effective set of a cgroup that is gone: %v, want that it does not exist", err)
+	}
+}

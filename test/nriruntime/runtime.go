@@ -128,6 +128,9 @@ func Start(o Options) (*Runtime, error) {
 		err = r.Up()
 	}
 	if err != nil {
+		if r.kernel != nil {
+			r.kernel.close()
+		}
 		return nil, errors.Join(fmt.Errorf("starting a runtime: %w", err), r.removeDir())
 	}
 	return r, nil
@@ -136,6 +139,7 @@ func Start(o Options) (*Runtime, error) {
 // Close stops the runtime for good.
 func (r *Runtime) Close() error {
 	r.Down()
+	r.kernel.close()
 	return r.removeDir()
 }
 

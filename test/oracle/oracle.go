@@ -17,6 +17,8 @@ import (
 type Oracle struct {
 	// Reserved are CPUs that no container may have for itself.
 	Reserved cpuset.Set
+	// Report is told of each violation at the moment it is seen, if it is not nil. It must not block.
+	Report func(violation string)
 	// KeepQuota says that exclusive containers keep their CFS quota (disableCPUQuotaWithExclusiveCPUs: false).
 	KeepQuota bool
 
@@ -24,7 +26,7 @@ type Oracle struct {
 	away       bool
 	settled    bool // nothing is under way
 	violations []string
-	had        map[key]held        // what every exclusive container had last
+	had        map[key]cpuset.Set  // what every exclusive container had last
 	known      map[string]struct{} // ids of containers that were there while the plugin was
 	unpinned   map[string]struct{} // ids of those that came while it was away, and that nobody has looked at since
 }
@@ -32,17 +34,12 @@ type Oracle struct {
 // key names a container over its restarts. An init container's CPUs go to the containers after it, so that each of its attempts is another.
 type key struct{ podUID, name string }
 
-type held struct {
-	cpus   cpuset.Set
-	wanted int // how many CPUs it asked for then
-}
-
 // maxViolations is how many are kept: the first ones tell most.
 const maxViolations = 20
 
 // New returns an oracle for a plugin that is there from the beginning.
 func New(reserved cpuset.Set) *Oracle {
-	return &Oracle{Reserved: reserved, had: map[key]held{}, known: map[string]struct{}{}, unpinned: map[string]struct{}{}}
+	return &Oracle{Reserved: reserved, had: map[key]cpuset.Set{}, known: map[string]struct{}{}, unpinned: map[string]struct{}{}}
 }
 
 // Away says whether the plugin is away. Then containers are created without it, which nobody can help; but those that have been pinned
@@ -114,34 +111,30 @@ func (o *Oracle) judge(s *nriruntime.Snapshot) {
 	}
 }
 
-// judgeExclusive looks at one exclusive container by itself.
+// judgeExclusive looks at one exclusive container by itself. While it is being resized it may have what it had, what it is to have, or
+// something on the way from one to the other; it never leaves the CPUs that it keeps.
 func (o *Oracle) judgeExclusive(v *nriruntime.View, wanted int) {
 	if !o.KeepQuota && v.Quota > 0 {
 		o.violation("%s has CPUs of its own and a quota of %d", v.Container, v.Quota)
 	}
-	before, pinned := o.had[keyOf(v)]
-	if pinned && v.CPUs.Equal(before.cpus) && !o.settled {
-		return // it may be about to be resized
-	}
-	if v.CPUs.Len() != wanted {
-		o.violation("%s runs on %s, and asked for %d CPUs of its own", v.Container, v.CPUs, wanted)
-		return
-	}
 	if reserved := v.CPUs.Intersect(o.Reserved); !reserved.IsEmpty() {
 		o.violation("%s runs on %s, of which %s is reserved", v.Container, v.CPUs, reserved)
 	}
-	if pinned && !follows(before, v.CPUs) {
-		o.violation("%s was moved from %s to %s", v.Container, before.cpus, v.CPUs)
+	before, pinned := o.had[keyOf(v)]
+	if pinned && !v.CPUs.IsSubsetOf(before) && !before.IsSubsetOf(v.CPUs) {
+		o.violation("%s was moved from %s to %s", v.Container, before, v.CPUs)
 	}
-	o.had[keyOf(v)] = held{v.CPUs, wanted}
+	if most := max(wanted, before.Len(), wantedNext(v)); v.CPUs.Len() != wanted && (!pinned || o.settled || v.CPUs.Len() > most) {
+		o.violation("%s runs on %s, and asked for %d CPUs of its own", v.Container, v.CPUs, wanted)
+	}
+	o.had[keyOf(v)] = v.CPUs
 }
 
-// follows tells whether a set is what a container may have after another: the same, more next to it, or a part of it.
-func follows(before held, now cpuset.Set) bool {
-	if now.Len() < before.wanted {
-		return now.IsSubsetOf(before.cpus)
+func wantedNext(v *nriruntime.View) int {
+	if v.Next == nil {
+		return 0
 	}
-	return before.cpus.IsSubsetOf(now)
+	return Exclusive(&v.Container.Pod.Spec, v.Next)
 }
 
 // judgeOverlaps looks at who else may run where an exclusive container does.
@@ -162,8 +155,12 @@ func (o *Oracle) judgeOverlaps(s *nriruntime.Snapshot, v *nriruntime.View) {
 
 func (o *Oracle) violation(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
-	if len(o.violations) < maxViolations && !slices.Contains(o.violations, text) {
-		o.violations = append(o.violations, text)
+	if len(o.violations) == maxViolations || slices.Contains(o.violations, text) {
+		return
+	}
+	o.violations = append(o.violations, text)
+	if o.Report != nil {
+		o.Report(text)
 	}
 }
 
