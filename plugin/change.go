@@ -396,18 +396,28 @@ func (c *changer) updateFor(s step, ignoreFailure bool) *api.ContainerUpdate {
 	u := &api.ContainerUpdate{}
 	u.SetContainerId(s.live.ID)
 	u.SetLinuxCPUSetCPUs(s.to.cpus.String())
-	switch {
-	case s.to.lifted:
-		u.SetLinuxCPUQuota(-1)
-	case s.record.runtime.lifted && s.live.Wanted.Quota > 0:
-		u.SetLinuxCPUQuota(s.live.Wanted.Quota)
-		u.SetLinuxCPUPeriod(int64(s.live.Wanted.Period)) //nolint:gosec // at most a second, in microseconds
+	if s.to.lifted || s.record.runtime.lifted {
+		setQuota(u, s.to, &s.live.Wanted)
 	}
 	if ignoreFailure {
 		u.SetIgnoreFailure()
 	}
 	return u
 }
+
+// setQuota lifts the CFS quota in an update, or puts it back.
+func setQuota(u *api.ContainerUpdate, to setting, w *state.Wanted) {
+	switch {
+	case to.lifted:
+		u.SetLinuxCPUQuota(-1)
+	case w.Quota > 0:
+		u.SetLinuxCPUQuota(w.Quota)
+		u.SetLinuxCPUPeriod(int64(min(w.Period, maxPeriod)))
+	}
+}
+
+// maxPeriod is the kernel's longest CFS period, in microseconds.
+const maxPeriod = 1_000_000
 
 // Causes of a drift.
 const (
@@ -601,7 +611,7 @@ func (c *changer) clear(id string, cpus cpuset.Set) error {
 	for i := range c.live {
 		l := &c.live[i]
 		r := c.records[l.ID]
-		if l.ID == id || r.lost || l.Phase == state.Creating || !mayRunOn(r.kernel.cpus, cpus) {
+		if l.ID == id || r.lost && c.cgroups == nil || l.Phase == state.Creating || !mayRunOn(r.kernel.cpus, cpus) {
 			continue
 		}
 		has, err := c.readCPUs(r)

@@ -184,12 +184,7 @@ func ownUpdate(id string, to setting, w state.Wanted) *api.ContainerUpdate {
 	u := &api.ContainerUpdate{}
 	u.SetContainerId(id)
 	u.SetLinuxCPUSetCPUs(to.cpus.String())
-	if to.lifted {
-		u.SetLinuxCPUQuota(-1)
-	} else if w.Quota > 0 {
-		u.SetLinuxCPUQuota(w.Quota)
-		u.SetLinuxCPUPeriod(int64(w.Period)) //nolint:gosec // at most a second, in microseconds
-	}
+	setQuota(u, to, &w)
 	return u
 }
 
@@ -249,7 +244,7 @@ func (p *Plugin) RemoveContainer(ctx context.Context, _ *api.PodSandbox, ctr *ap
 		p.changer.removed(ctr.GetId())
 		if known && c.Exclusive() {
 			p.logOf(&c).Info("released: the container was removed")
-			p.background.grow()
+			p.released()
 		}
 		return nil
 	})
@@ -270,10 +265,18 @@ func (p *Plugin) releasePod(pod *api.PodSandbox) error {
 		p.changer.removed(c.ID)
 		if c.Exclusive() {
 			p.logOf(&c).Info("released: the pod has ended")
-			p.background.grow()
+			p.released()
 		}
 	}
 	return nil
+}
+
+// released gives what has become free to containers for which there was no room, and then to the shared pool.
+func (p *Plugin) released() {
+	if p.node.Unsettled() {
+		p.rebuilt("room for containers that had none", p.node.Reconfigure(p.node.Rules()))
+	}
+	p.background.grow()
 }
 
 // Synchronize comes at registration and shows what runs. Whoever has an assignment keeps it; who should have one and was created while we

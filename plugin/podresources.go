@@ -8,7 +8,9 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/credentials/insecure"
+	"google.golang.org/grpc/status"
 	podresources "k8s.io/kubelet/pkg/apis/podresources/v1"
 
 	"nri-cpuset/allocator"
@@ -42,7 +44,7 @@ func (p *podResources) devices(ctx context.Context, namespace, pod, container st
 	defer cancel()
 	answer, err := client.Get(ctx, &podresources.GetPodResourcesRequest{PodName: pod, PodNamespace: namespace})
 	if err != nil {
-		if ctx.Err() != nil {
+		if code := status.Code(err); code == codes.DeadlineExceeded || code == codes.Unavailable {
 			p.rest()
 		}
 		return nil, fmt.Errorf("asking the kubelet's PodResources socket: %w", err)

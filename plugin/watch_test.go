@@ -266,3 +266,20 @@ func TestPodQuota(t *testing.T) {
 		t.Errorf("after the switch to none cpu.max is %q, want what the kubelet had set", got)
 	}
 }
+
+// A container for which there was no room gets its CPUs when others leave.
+func TestRoomThatComesLater(t *testing.T) {
+	f := open4(t, none, nil)
+	f.run(t, "a", 2048, 200000, "/kubepods")
+	f.run(t, "b", 2048, 200000, "/kubepods")
+	writeFile(t, f.options.ConfigFile, static1)
+	f.reload(t.Context())
+	f.wants(t, "a", "1-2")
+	if c, _ := f.Node().Container("b"); c.Unsettled == "" || c.Exclusive() {
+		t.Fatalf("b has %s, and why not what it asks for: %q", c.Placement.CPUs, c.Unsettled)
+	}
+	if err := f.StopPodSandbox(t.Context(), podOf("a", "/kubepods")); err != nil {
+		t.Fatal(err)
+	}
+	f.wants(t, "b", "1-2")
+}

@@ -76,6 +76,7 @@ func OpenFile(dir, bootID string, now time.Time) (*File, Loaded) {
 		f.err = fmt.Errorf("making the state directory: %w", err)
 		return f, Loaded{Err: f.err}
 	}
+	_ = os.Chmod(dir, 0o700) //nolint:gosec // a directory; where the kubelet has made it, it is open to all, and the files in it are not
 	containers, err := f.load()
 	switch {
 	case err == nil:

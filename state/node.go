@@ -223,6 +223,18 @@ func (n *Node) Container(id string) (Container, bool) {
 	return *c, true
 }
 
+// Unsettled tells whether a container is not where the rules want it, for lack of room.
+func (n *Node) Unsettled() bool {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for _, c := range n.containers {
+		if c.Unsettled != "" {
+			return true
+		}
+	}
+	return false
+}
+
 // Pod returns the containers of the pod with this UID, by name.
 func (n *Node) Pod(uid string) []Container {
 	n.mu.Lock()

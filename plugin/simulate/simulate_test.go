@@ -125,7 +125,7 @@ func TestInitContainers(t *testing.T) {
 func TestParseScenariosErrors(t *testing.T) {
 	for _, test := range []struct{ name, text, want string }{
 		{"no JSON", "{", "line 1"},
-		{"unknown field", "\n{\"nmae\":\"x\"}", "line 2"},
+		{"unknown field", "\n{\"title\":\"x\"}", "line 2"},
 		{"a step that does nothing", `{"name":"x","steps":[{}]}`, "step 1"},
 		{"a step that does both", `{"name":"x","steps":[{"add":{"name":"p"},"remove":"p"}]}`, "step 1"},
 	} {
