@@ -115,6 +115,7 @@ func (j *judge) follow(v *nriruntime.View) {
 	}
 	ran := at.ran
 	at.ran = v.Running
+	at.excused = at.excused || troubled && v.Running && !ran                        // it starts while nobody can look
 	leaves := v.Next != nil && oracle.Exclusive(&v.Container.Pod.Spec, v.Next) == 0 // it is about to share
 	switch {
 	case leaves || at.excused || at.wanted == 0 || !j.static || !v.Running:

@@ -25,6 +25,8 @@ type running struct {
 	current map[string]*nriruntime.Container
 	done    map[string]bool // init containers that have
 	ended   []*nriruntime.Container
+
+	resizing []pending
 }
 
 // perform lets one step happen.
@@ -102,7 +104,7 @@ func (n *world) mayFail(err error) bool {
 			return true
 		}
 	}
-	for _, reason := range []string{"nri-cpuset refuses", "start yet", "could put others on", "made to fail", "updates of ", "deadline exceeded"} {
+	for _, reason := range []string{"nri-cpuset refuses", "start yet", "could put others on", "made to fail", "updates of ", "deadline exceeded", "could not decide in time"} {
 		if strings.Contains(err.Error(), reason) {
 			return true
 		}
@@ -261,12 +263,46 @@ func (n *world) resize(slot int, rng *rand.Rand) {
 	if c == nil || p.pod.Spec.QoS() != kubepod.Guaranteed {
 		return
 	}
+	if n.way.runtime.Manner == nriruntime.CRIO && n.away() {
+		return // if CRI-O is restarted before the plugin is back, it shows the resources of the creation, and nobody knows of the resize
+	}
 	size := limits(1+rng.IntN(6), 0)
 	if rng.IntN(5) == 0 {
 		size = limits(rng.IntN(4), 500)
 	}
+	if n.resizeTo(c, size) != nil {
+		p.resizing = append(p.resizing, pending{c, size})
+	}
+}
+
+// pending is a resize that has not come about. The kubelet goes on trying.
+type pending struct {
+	container *nriruntime.Container
+	size      kubepod.Resources
+}
+
+func (n *world) resizeTo(c *nriruntime.Container, size kubepod.Resources) error {
 	cpu := size["cpu"]
-	_ = n.tried(n.rt.UpdateResources(c, nil, size), "resize %s to %s", c, cpu.String())
+	err := n.tried(n.rt.UpdateResources(c, nil, size), "resize %s to %s", c, cpu.String())
+	if err != nil && strings.Contains(err.Error(), "nri-cpuset refuses") {
+		return nil // that is an answer
+	}
+	return err
+}
+
+// resizeAgain tries again what has not come about.
+func (n *world) resizeAgain() {
+	for _, p := range n.kubelet {
+		if p == nil {
+			continue
+		}
+		for _, r := range p.resizing {
+			n.eventually(func() bool {
+				return n.rt.State(r.container) != nriruntime.Running || n.resizeTo(r.container, r.size) == nil
+			})
+		}
+		p.resizing = nil
+	}
 }
 
 // foreignWrite is somebody who writes a container's cpuset.
@@ -297,7 +333,7 @@ func (n *world) foreignWrite(slot int, rng *rand.Rand) {
 
 // loseState kills the plugin, and takes from the state file what it wrote last, or its readability.
 func (n *world) loseState(how op, rng *rand.Rand) {
-	name := filepath.Join(n.options.StateDir, "state.json")
+	name := n.stateFile()
 	n.stopPlugin()
 	text, err := os.ReadFile(name)
 	if err != nil || len(text) == 0 {
@@ -305,13 +341,17 @@ func (n *world) loseState(how op, rng *rand.Rand) {
 	}
 	if how == pluginStale {
 		if n.stale != nil {
-			text = n.stale
+			text = n.stale // as it was when everything had settled
 		}
 	} else {
 		text[rng.IntN(len(text))] ^= 1 << rng.IntN(8)
 		text = text[:rng.IntN(len(text)+1)]
 	}
 	n.expect(os.WriteFile(name, text, 0o600))
+	if n.way.runtime.Manner == nriruntime.CRIO && !n.way.direct {
+		// After a restart of its own it shows the cpusets of the creations, and then nobody knows where a container has been resized to.
+		n.judge.set(func() { n.judge.mayMove = true })
+	}
 }
 
 // somebodysCPUs returns the CPUs that are to be online now: all, or all but a few that are not reserved.

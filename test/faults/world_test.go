@@ -147,7 +147,6 @@ func (n *world) startPlugin() {
 	if n.stop != nil {
 		return
 	}
-	n.stale = nil
 	p, err := plugin.Open(n.options)
 	if err != nil {
 		n.judge.fail("the plugin does not start: %v", err)
@@ -217,6 +216,12 @@ func (n *world) lookForPlugin() {
 	})
 }
 
+func (n *world) away() bool {
+	n.judge.mu.Lock()
+	defer n.judge.mu.Unlock()
+	return n.judge.away
+}
+
 func (n *world) disconnect() {
 	if n.stop == nil {
 		return
@@ -256,13 +261,17 @@ func (n *world) settle() {
 		n.judge.fail("the plugin does not come back within %s", patience)
 		return
 	}
+	n.judge.setAway(false)
 	n.rt.Settle()
+	n.resizeAgain()
 	var wrong []string
 	if !n.eventually(func() bool { wrong = n.wrong(); return len(wrong) == 0 }) {
 		n.judge.fail("not put right within %s:\n  %s", patience, strings.Join(wrong, "\n  "))
 	}
-	n.judge.setAway(false)
+	n.stale, _ = os.ReadFile(n.stateFile()) // there is none yet where nobody has got anything
 }
+
+func (n *world) stateFile() string { return filepath.Join(n.options.StateDir, "state.json") }
 
 // wrong returns what is wrong although everything has had its time.
 func (n *world) wrong() []string {
