@@ -27,7 +27,7 @@ const examples = "../../docs/examples"
 func TestExamples(t *testing.T) {
 	program := build(t)
 	used := map[string]bool{}
-	for _, page := range []string{"../../docs/policies.md"} {
+	for _, page := range []string{"../../docs/policies.md", "../../docs/differences.md"} {
 		t.Run(filepath.Base(page), func(t *testing.T) {
 			text, err := os.ReadFile(page)
 			if err != nil {
