@@ -19,6 +19,8 @@ func (p *Plugin) runAudit(ctx context.Context) {
 		select {
 		case <-ctx.Done():
 			return
+		case <-p.background.audits:
+			continue
 		case <-time.After(interval):
 		}
 		if !off {
@@ -31,9 +33,11 @@ func (p *Plugin) runAudit(ctx context.Context) {
 func (p *Plugin) audit(ctx context.Context) {
 	for _, c := range p.node.Snapshot().Containers {
 		p.locked(ctx, func() {
-			if !p.gone(&c) {
+			// runc is making one that has not been started, and gives it its CPUs last; StartContainer looks at those.
+			if !p.gone(&c) && c.Phase == state.Running {
 				p.changer.askAgain(c.ID)
 				p.repair(c.ID, "audit")
+				p.changer.settlePodQuota(c.ID)
 			}
 		})
 	}

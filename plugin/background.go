@@ -15,6 +15,8 @@ import (
 const (
 	// growDelay coalesces removals: the shared pool's growth is never urgent.
 	growDelay = 200 * time.Millisecond
+	// laterDelay is how long the kubelet takes, at most in most cases, from a container's update to its pod's.
+	laterDelay = time.Second
 	// growBatch is how many cgroups are written before a request gets its turn.
 	growBatch = 16
 	// convergeDelay lets a burst of pods pass before the runtime's records follow.
@@ -36,11 +38,13 @@ type background struct {
 	grows        chan struct{}
 	converges    chan struct{}
 	convergesNow chan struct{}
+	audits       chan struct{}
 }
 
 func newBackground() *background {
 	return &background{
 		verifies: make(chan string, 1024), grows: make(chan struct{}, 1), converges: make(chan struct{}, 1), convergesNow: make(chan struct{}, 1),
+		audits: make(chan struct{}, 1),
 	}
 }
 
@@ -52,9 +56,17 @@ func (b *background) verify(id string) {
 	}
 }
 
+// verifyLater has a container looked at again when the kubelet has done what it does after an update.
+func (b *background) verifyLater(id string) {
+	time.AfterFunc(laterDelay, func() { b.verify(id) })
+}
+
 func (b *background) grow()        { signal(b.grows) }
 func (b *background) converge()    { signal(b.converges) }
 func (b *background) convergeNow() { signal(b.convergesNow) }
+
+// auditAnew has the audit take up another interval.
+func (b *background) auditAnew() { signal(b.audits) }
 
 func signal(c chan struct{}) {
 	select {
@@ -88,6 +100,7 @@ func (p *Plugin) runBackground(ctx context.Context) {
 		case id := <-p.background.verifies:
 			p.locked(ctx, func() {
 				p.repair(id, "event")
+				p.changer.settlePodQuota(id)
 				if p.changer.urgent(id) {
 					p.background.convergeNow()
 				} else {

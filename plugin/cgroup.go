@@ -69,9 +69,15 @@ func (c *cgroups) setCPUs(dir string, cpus, want cpuset.Set) error {
 	return nil
 }
 
-// clearCPUs takes a cgroup's own cpuset away (v2), so that it has that of the cgroup above.
-func (c *cgroups) clearCPUs(dir string) error {
-	return write(c.cpuset, path.Join(dir, "cpuset.cpus"), "\n")
+// clearCPUs takes a cgroup's own cpuset away (v2), so that it has that of the cgroup above. The kernel refuses an empty set with ENOSPC where there
+// are processes (validate_change in kernel/cgroup/cpuset.c): then it gets all of the machine's CPUs, which come to the same.
+func (c *cgroups) clearCPUs(dir string, all cpuset.Set) error {
+	file := path.Join(dir, "cpuset.cpus")
+	err := write(c.cpuset, file, "\n")
+	if errors.Is(err, unix.ENOSPC) {
+		err = write(c.cpuset, file, all.String())
+	}
+	return err
 }
 
 // cpus returns the CPUs that the kernel lets the cgroup's tasks run on: cpuset.cpus.effective, on v1 cpuset.effective_cpus.

@@ -443,7 +443,8 @@ func (c *changer) verify(id string) (has cpuset.Set, cause string) {
 		return has, ""
 	}
 	switch {
-	case has.IsSubsetOf(w.CPUs) && own.Equal(r.kernel.cpus):
+	case has.Equal(w.CPUs), has.IsSubsetOf(w.CPUs) && own.Equal(r.kernel.cpus):
+	case c.flies(id, own): // our own update, which has landed before its call has returned
 	case own.Equal(r.runtime.cpus):
 		cause = causeRuntime
 	default:
@@ -469,6 +470,12 @@ func (c *changer) askAgain(id string) {
 
 // maxAsked is how often the runtime is asked in a row to change a container that does not change.
 const maxAsked = 3
+
+// flies tells whether an update that gives a container these CPUs is on its way to the runtime.
+func (c *changer) flies(id string, cpus cpuset.Set) bool {
+	on, ok := c.flight[id]
+	return ok && on.Equal(cpus)
+}
 
 // bring takes one container through all stages.
 func (c *changer) bring(l *state.Live, r *record, b blocked) {
@@ -597,11 +604,17 @@ func (e *inFlightError) Error() string {
 	return fmt.Sprintf("an update on its way to the runtime could put container %s on %s", e.container, e.cpus)
 }
 
-// clear makes sure, as the last thing before an exclusive container starts, that nobody else may run on its CPUs. The error names who may.
+// clear makes sure, as the last thing before an exclusive container starts, that it runs on its CPUs and that nobody else may. The error names
+// who may.
 func (c *changer) clear(id string, cpus cpuset.Set) error {
 	for other, on := range c.flight {
 		if other != id && on.Overlaps(cpus) {
 			return &inFlightError{container: other, cpus: on.Intersect(cpus), arrived: c.arrived}
+		}
+	}
+	if r := c.records[id]; r != nil {
+		if has, err := c.readCPUs(r); err == nil && !has.IsSubsetOf(cpus) {
+			return fmt.Errorf("its cgroup lets it run on %s, and cannot be confined to %s", has, cpus)
 		}
 	}
 	if err := c.checkFences(cpus); err != nil {

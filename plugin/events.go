@@ -207,8 +207,8 @@ func resized(old, update state.Demand, r *api.LinuxResources) state.Demand {
 func (p *Plugin) PostUpdateContainer(ctx context.Context, _ *api.PodSandbox, ctr *api.Container) error {
 	return p.handle(ctx, "PostUpdateContainer", func() error {
 		p.changer.updated(ctr.GetId())
-		p.changer.settlePodQuota(ctr.GetId())
 		p.background.verify(ctr.GetId())
+		p.background.verifyLater(ctr.GetId()) // after a shrink the kubelet writes the pod's quota last
 		p.background.grow()
 		return nil
 	})
@@ -279,6 +279,9 @@ func (p *Plugin) released() {
 	p.background.grow()
 }
 
+// containerd, as it calls itself, keeps what containers have been updated to over its restarts. CRI-O does not.
+const containerd = "containerd"
+
 // Synchronize comes at registration and shows what runs. Whoever has an assignment keeps it; who should have one and was created while we
 // were away gets it late.
 func (p *Plugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, ctrs []*api.Container) (updates []*api.ContainerUpdate, err error) {
@@ -288,6 +291,8 @@ func (p *Plugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, ctrs [
 		for _, pod := range pods {
 			sandboxes[pod.GetId()], exists[pod.GetId()] = pod, true
 		}
+		info := p.connected.Load()
+		forgetful := info == nil || info.Name != containerd
 		found := make([]state.Found, 0, len(ctrs))
 		ids := make(map[string]bool, len(ctrs))
 		for _, ctr := range ctrs {
@@ -304,6 +309,7 @@ func (p *Plugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, ctrs [
 				continue
 			}
 			ids[f.ID] = true
+			f.MayBeOld = forgetful
 			f.Kernel = p.changer.adopted(f.ID, f.CgroupsPath, f.Reported, ctr.GetLinux().GetResources().GetCpu().GetQuota().GetValue() == -1)
 			found = append(found, f)
 		}

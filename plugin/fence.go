@@ -119,8 +119,10 @@ func (c *changer) setFence(f *fence, cpus cpuset.Set) {
 
 // clearFence takes a fence away: an empty set is that of the cgroup above.
 func (c *changer) clearFence(f *fence) {
-	if err := c.cgroups.clearCPUs(f.dir); err != nil {
+	machine := c.node.Rules().Allocator.Machine()
+	if err := c.cgroups.clearCPUs(f.dir, machine.Online.Union(machine.Offline)); err != nil {
 		c.log.WithError(err).WithField("cgroup", f.dir).Warn("a QoS class's cpuset cannot be given back")
+		return
 	}
 	f.set, f.broken = false, false
 }

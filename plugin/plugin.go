@@ -152,6 +152,10 @@ func rulesOf(cfg *config.Config, machine *topology.Machine, kubelet kubeletManag
 	if err != nil {
 		return state.Rules{}, "", err
 	}
+	// A reserved CPU that is offline is one the less, and must not keep us from adapting to the others; a number that is no CPU's is a mistake.
+	if left := policy.ReservedCPUs.Difference(machine.Offline); !left.IsEmpty() {
+		policy.ReservedCPUs = left
+	}
 	if _, err := allocator.New(machine, policy); err != nil { // before anything is taken out of it
 		return state.Rules{}, "", err
 	}

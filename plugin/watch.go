@@ -116,6 +116,9 @@ func (p *Plugin) reconfigure(cfg *config.Config, machine *topology.Machine, why 
 	if err != nil {
 		return err
 	}
+	if cfg.AuditInterval != p.config.AuditInterval {
+		p.background.auditAnew()
+	}
 	p.config, p.machine = cfg, machine
 	p.conflictNoted(conflict)
 	p.inForce.Store(cfg)
