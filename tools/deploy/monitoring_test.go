@@ -7,8 +7,10 @@ import (
 	"strings"
 	"testing"
 
+	monitoring "github.com/prometheus-operator/prometheus-operator/pkg/apis/monitoring/v1"
 	"github.com/prometheus/prometheus/promql/parser"
 	"go.yaml.in/yaml/v3"
+	k8syaml "sigs.k8s.io/yaml"
 )
 
 // documented are the metrics in docs/metrics.md, which is made of what the plugin's registry gathers, with their labels' values.
@@ -108,6 +110,40 @@ func TestAlerts(t *testing.T) {
 	}
 	if !slices.Equal(sections, want) {
 		t.Errorf("docs/runbook.md has the sections\n%q\nwant one for each alert, in their order:\n%q", sections, want)
+	}
+}
+
+// TestOperatorObjects reads what is for the Prometheus Operator with its own types, strictly: Kubernetes itself does not know these kinds.
+func TestOperatorObjects(t *testing.T) {
+	for _, tc := range []struct {
+		name string
+		all  map[string]object
+	}{
+		{"kustomize", build(t, "testdata/monitored")},
+		{"helm", mustTemplate(t, "metrics: {onNode: true}\npodMonitor: {enabled: true, labels: {release: p}}\nprometheusRule: {enabled: true, labels: {release: p}}\n")},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			var monitor monitoring.PodMonitor
+			var rule monitoring.PrometheusRule
+			for kind, into := range map[string]any{monitoring.PodMonitorsKind: &monitor, monitoring.PrometheusRuleKind: &rule} {
+				text, err := yaml.Marshal(tc.all[kind])
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := k8syaml.UnmarshalStrict(text, into); err != nil {
+					t.Errorf("%s: %v", kind, err)
+				}
+			}
+			labels := at(tc.all["DaemonSet"], "spec", "template", "metadata", "labels").(map[string]any)
+			for key, value := range monitor.Spec.Selector.MatchLabels {
+				if labels[key] != value {
+					t.Errorf("PodMonitor selects %s=%s, the pods have %v", key, value, labels[key])
+				}
+			}
+			if len(monitor.Spec.PodMetricsEndpoints) != 1 || len(rule.Spec.Groups) != 1 || len(rule.Spec.Groups[0].Rules) == 0 {
+				t.Errorf("%d endpoints and %d groups of rules, want one each, with rules", len(monitor.Spec.PodMetricsEndpoints), len(rule.Spec.Groups))
+			}
+		})
 	}
 }
 
