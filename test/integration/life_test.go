@@ -115,3 +115,20 @@ func TestResize(t *testing.T) {
 		}
 	})
 }
+
+// A runtime that cannot bear to be called outside of its own requests is not: the pool grows with the reply to the next one.
+func TestOldRuntime(t *testing.T) {
+	for _, manner := range []nriruntime.Manner{nriruntime.Containerd, nriruntime.CRIO} {
+		t.Run(string(manner), func(t *testing.T) {
+			n := newNode(t, setup{runtime: nriruntime.Options{Manner: manner, NRIVersion: "v0.11.0"}})
+			n.startPlugin()
+			_, web := n.mustRun(sharedPod)
+			dbPod, db := n.mustRun(exclusivePod)
+			n.wantCPUs(web["web"], "0,3-12,15-23")
+			succeed(t, n.end(dbPod, db))
+			batch, containers := n.mustRun(`{"name":"batch","containers":[{"name":"batch"}]}`)
+			succeed(t, n.end(batch, containers))
+			n.wantCPUs(web["web"], "0-23")
+		})
+	}
+}
