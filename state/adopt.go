@@ -17,9 +17,11 @@ type Found struct {
 	// Kernel is the cpuset that the kernel has for it; empty where nobody knows. It speaks for a container of which the file does not tell: the
 	// runtime's record may be behind, and is that of the creation after some runtimes' restart.
 	Kernel cpuset.Set
-	// AsCreated says that the demand is that with which the container was created. A runtime that has been restarted may show that although the
-	// container has been resized since.
+	// AsCreated says that the demand is that with which the container was created, according to its annotation.
 	AsCreated bool
+	// MayBeOld says that the runtime may show the demand of the creation although the container has been resized since: it forgets when it is
+	// restarted.
+	MayBeOld bool
 	// Annotated says that the container carries our annotation: it was created with us.
 	Annotated bool
 	// CreatedAt orders containers for ties, in nanoseconds.
@@ -106,7 +108,8 @@ func (n *Node) recall(c *Container, f *Found) {
 			c.PodQuota, c.PodPeriod = known.PodQuota, known.PodPeriod
 		}
 		c.CreatedMilliCPU = known.CreatedMilliCPU
-		if (f.AsCreated || c.Demand.MilliCPU == known.CreatedMilliCPU) && c.Demand.MilliCPU != known.Demand.MilliCPU {
+		asCreated := f.AsCreated || c.Demand.MilliCPU == known.CreatedMilliCPU
+		if f.MayBeOld && asCreated && c.Demand.MilliCPU != known.Demand.MilliCPU {
 			c.Demand = known.Demand
 		}
 		if c.Demand.Quota <= 0 && c.Demand.MilliCPU == known.Demand.MilliCPU { // the runtime shows the quota as we adjusted it

@@ -31,7 +31,8 @@ type injector struct {
 
 	// effect is told of a fault just before it has its effect, and whether only a Synchronize can show it.
 	effect func(what string, hidden bool)
-	direct bool
+	manner nriruntime.Manner
+	excuse func(why string) // even where the plugin writes the kernel's own files
 }
 
 type callFault struct {
@@ -118,7 +119,11 @@ func (in *injector) call(c *nriruntime.Call) error {
 		_ = c.Deliver() // nobody hears it
 		return c.Expire()
 	}
-	return c.Deliver()
+	err := c.Deliver()
+	if err != nil && c.Method == "StartContainer" && in.manner == nriruntime.CRIO {
+		in.excuse("CRI-O starts a container that the plugin holds back")
+	}
+	return err
 }
 
 func (in *injector) callFault(method string) (f callFault) {

@@ -84,7 +84,7 @@ func newWorld(w way, seed uint64) (_ *world, err error) {
 	}()
 	n.judge.report = func(violation string) { n.note("VIOLATION, here: %s", violation) }
 	n.judge.unsettled = n.unsettled
-	n.faults = &injector{direct: w.direct, effect: n.effect}
+	n.faults = &injector{manner: w.runtime.Manner, effect: n.effect, excuse: n.judge.excuse}
 	n.options = plugin.Options{
 		ConfigFile: filepath.Join(dir, "config.yaml"), NodeName: "node", Index: "10",
 		Sysfs: filepath.Join(dir, "sys"), StateDir: filepath.Join(dir, "state"), Log: n.history.logger(),
