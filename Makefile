@@ -88,6 +88,7 @@ docs: ## write anew what is generated in docs/
 	$(GO) test ./config -run TestReference -update
 	$(GO) test ./plugin -run TestMetricsReference -update
 	$(GO) -C tools/deploy test . -run TestGenerated -update
+	$(GO) -C test test ./docs -run TestExamples -update
 
 .PHONY: image
 image: ## the image IMAGE (nri-cpuset:latest) for amd64 and arm64, as an OCI archive: bin/image.tar; wants no docker and no registry

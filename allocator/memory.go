@@ -66,7 +66,8 @@ func (t *memoryTable) reserve(m *topology.Machine, r ReservedMemory) error {
 	}
 	have := t.at(i, kind)
 	if r.Bytes > *have {
-		return fmt.Errorf("reservedMemory: %d bytes of %s are to be reserved on NUMA node %d, which has %d", r.Bytes, r.Type, r.Node, *have)
+		return fmt.Errorf("reservedMemory: %s of %s are to be reserved on NUMA node %d, which has %s beside its huge pages",
+			bytesText(r.Bytes), r.Type, r.Node, bytesText(*have))
 	}
 	*have -= r.Bytes
 	return nil
@@ -215,7 +216,7 @@ func (a *Allocator) placeMemory(u *Usage, needs []memoryNeed, reusable []Block, 
 	}
 	for i := range mask.nodes() {
 		if used := &u.nodes[i]; used.blocks > 0 && used.group != mask {
-			return nil, a.refuseMemory(u, needs, fmt.Sprintf("and NUMA node %d is in use for memory of nodes %s, so not for nodes %s",
+			return nil, a.refuseMemory(u, needs, fmt.Sprintf("and NUMA node %d is in use for memory of nodes %s together, so not of %s",
 				a.machine.Nodes[i].ID, a.numbersOf(used.group), a.numbersOf(mask)))
 		}
 	}
