@@ -142,6 +142,7 @@ func (p *Plugin) runConverge(ctx context.Context) {
 				due.at = time.After(convergeDelay / 4)
 				continue
 			}
+			first := due.first
 			due.done()
 			more, err := p.convergeOnce(ctx)
 			switch {
@@ -152,6 +153,7 @@ func (p *Plugin) runConverge(ctx context.Context) {
 			case more:
 				retry = convergeDelay
 				due.ask(0)
+				due.first = first // what is left has waited as long
 			}
 		}
 	}

@@ -560,14 +560,18 @@ func (c *changer) endFlight() {
 
 // resized returns what the reply to an update of a container gives it. It is less than it should have where somebody may still arrive there;
 // the rest follows. ok is false where nothing is left.
-func (c *changer) resized(id string, w state.Wanted, exclusive bool) (to setting, ok bool) {
+func (c *changer) resized(id string, w state.Wanted, was, exclusive bool) (to setting, ok bool) {
 	to = setting{w.CPUs, w.Unlimited}
 	r := c.records[id]
 	if r == nil {
 		return to, true
 	}
 	if exclusive {
-		to.cpus = to.cpus.Difference(c.blocked().arriving.Difference(r.kernel.cpus))
+		arriving := c.blocked().arriving
+		if was { // nobody arrives on what it has for itself already
+			arriving = arriving.Difference(r.kernel.cpus)
+		}
+		to.cpus = to.cpus.Difference(arriving)
 	}
 	r.replied = to
 	return to, !to.cpus.IsEmpty()

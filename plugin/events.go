@@ -164,7 +164,7 @@ func (p *Plugin) UpdateContainer(ctx context.Context, pod *api.PodSandbox, ctr *
 		// Others leave first; who may have more gets it when this container has left, which PostUpdateContainer tells.
 		updates = p.changer.settle(shrinkOnly)
 		if w, wanted := p.node.Wanted(c.ID); wanted {
-			to, ok := p.changer.resized(c.ID, w, c.Exclusive())
+			to, ok := p.changer.resized(c.ID, w, old.Exclusive(), c.Exclusive())
 			if !ok {
 				_, err := p.node.Resize(old.ID, old.Demand) // to the shared pool, where there is always room
 				return errors.Join(err, fmt.Errorf("nri-cpuset: an update on its way to the runtime could put others on %s; resize %s again", w.CPUs, c.Name))

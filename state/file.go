@@ -163,8 +163,10 @@ func (n *Node) touch(c *Container) {
 	n.unsaved = n.unsaved || c.saved()
 }
 
-// saved tells whether the file has an entry for c.
-func (c *Container) saved() bool { return c.Exclusive() || len(c.Placement.Blocks) > 0 }
+// saved tells whether the file has an entry for c: for what was given away, and for a resize that a runtime may forget when it is restarted.
+func (c *Container) saved() bool {
+	return c.Exclusive() || len(c.Placement.Blocks) > 0 || c.CreatedMilliCPU != 0 && c.CreatedMilliCPU != c.Demand.MilliCPU
+}
 
 // encode writes the node's inner form. Containers keep their encoded form until they change: with 100 of them, encoding all at every event
 // would be most of an event's cost.
