@@ -53,6 +53,7 @@ func (n *world) perform(s step) {
 	case runtimeCycle, runtimeDown:
 		n.judge.setAway(true)
 		n.rt.Down()
+		n.restarted = true
 		if s.op == runtimeCycle {
 			n.expect(n.rt.Up())
 		}
@@ -104,7 +105,11 @@ func (n *world) mayFail(err error) bool {
 			return true
 		}
 	}
-	for _, reason := range []string{"nri-cpuset refuses", "start yet", "could put others on", "made to fail", "updates of ", "deadline exceeded", "could not decide in time"} {
+	reasons := []string{"nri-cpuset refuses", "start yet", "could put others on", "made to fail", "updates of ", "deadline exceeded", "could not decide in time"}
+	if n.way.runtime.CgroupV1 { // the runtime's record has a CPU that has gone
+		reasons = append(reasons, "permission denied")
+	}
+	for _, reason := range reasons {
 		if strings.Contains(err.Error(), reason) {
 			return true
 		}

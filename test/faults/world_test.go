@@ -68,6 +68,7 @@ type world struct {
 	present   cpuset.Set
 	reserved  cpuset.Set
 	rules     rules
+	restarted bool // the runtime; containerd does not tell of the ends of pods that it has found
 	needsSync bool // under judge.mu: only a Synchronize can show what a fault has done
 }
 
@@ -253,7 +254,7 @@ func (n *world) settle() {
 	n.startPlugin()
 	var needsSync bool
 	n.judge.set(func() { needsSync, n.needsSync = n.needsSync, false })
-	if needsSync {
+	if needsSync || n.restarted && !n.way.direct {
 		n.eventually(func() bool { return n.rt.Connected(pluginName) })
 		n.disconnect()
 	}
@@ -264,11 +265,29 @@ func (n *world) settle() {
 	n.judge.setAway(false)
 	n.rt.Settle()
 	n.resizeAgain()
+	n.nudge()
 	var wrong []string
 	if !n.eventually(func() bool { wrong = n.wrong(); return len(wrong) == 0 }) {
 		n.judge.fail("not put right within %s:\n  %s", patience, strings.Join(wrong, "\n  "))
 	}
 	n.stale, _ = os.ReadFile(n.stateFile()) // there is none yet where nobody has got anything
+}
+
+// nudge lets a few things happen where the plugin can have nothing changed but in a reply.
+func (n *world) nudge() {
+	if n.way.runtime.NRIVersion == "" {
+		return
+	}
+	for range 5 {
+		p := &running{}
+		var err error
+		if p.pod, err = n.rt.RunPod(kubepod.Pod{Name: "nudge", Containers: []kubepod.Container{{Name: "a"}}}); err != nil {
+			n.judge.fail("%v", err)
+			return
+		}
+		_, err = n.rt.Create(p.pod, "a")
+		n.expect(errors.Join(err, n.rt.RemovePod(p.pod)))
+	}
 }
 
 func (n *world) stateFile() string { return filepath.Join(n.options.StateDir, "state.json") }
