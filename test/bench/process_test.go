@@ -63,7 +63,7 @@ func measureProcess(b *testing.B, rt *nriruntime.Runtime, binary string) {
 		b.Fatal(err)
 	}
 	var log bytes.Buffer
-	command := exec.CommandContext(b.Context(), binary, "run", "--config", config, "--nri-socket", rt.SocketPath(), "--cgroup-root", rt.CgroupRoot(), //nolint:gosec // ours
+	command := exec.CommandContext(b.Context(), binary, "run", "--config", config, "--nri-socket", rt.SocketPath(), "--cgroup-root", rt.CgroupRoot(),
 		"--state-dir", filepath.Join(dir, "state"), "--listen", "", "--kubelet-root-dir", "", "--podresources-socket", "", "--node-name", "bench")
 	command.Stderr = &log
 	start := time.Now()
@@ -72,7 +72,9 @@ func measureProcess(b *testing.B, rt *nriruntime.Runtime, binary string) {
 	}
 	wait(b, rt, "10-nri-cpuset")
 	registered := time.Since(start)
-	for deadline := time.Now().Add(settling); time.Now().Before(deadline) && wakeups(b, command.Process.Pid, 2*time.Second) > quiet; {
+	deadline := time.Now().Add(settling)
+	for busy := true; busy && time.Now().Before(deadline); {
+		busy = wakeups(b, command.Process.Pid, 2*time.Second) > quiet
 	}
 	before := status(b, command.Process.Pid)
 	time.Sleep(idle)

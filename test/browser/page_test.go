@@ -199,7 +199,7 @@ func TestScreenshots(t *testing.T) {
 	wrong.Containers[2].Unsettled = "CPU 77 has gone offline, and no other was free on NUMA node 0"
 	wrong.Containers[2].CPUs.Remove(77)
 	wrong.Exclusive.Remove(77)
-	wrong.Machine.Machine = webtest.Server.Machine(77)
+	wrong.Machine = webtest.Server.Machine(77)
 	wrong.Online = wrong.Machine.Online
 	for _, shot := range []struct {
 		name   string
