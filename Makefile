@@ -8,7 +8,7 @@ IMAGE    ?= nri-cpuset:latest
 
 # against whose API the manifests are checked
 KUBERNETES := v1.36.3
-MODULES    := $(dir $(wildcard go.mod tools/go.mod tools/*/go.mod test/go.mod test/*/go.mod))
+MODULES    := $(dir $(wildcard go.mod tools/go.mod tools/deploy/go.mod test/go.mod test/*/go.mod))
 LDFLAGS    := -s -w -X main.version=$(VERSION) -X main.revision=$(REVISION)
 SOURCE     := $$($(GO) mod download -json k8s.io/kubernetes@$(KUBERNETES) | sed -n 's/.*"Dir": "\(.*\)".*/\1/p')
 
@@ -28,6 +28,11 @@ demo: ## pods on a machine, and who gets which CPU: no root, no cluster
 test: ## unit, property and integration tests, with the race detector
 	$(GO) test -race ./...
 	$(GO) -C test test -race ./...
+
+.PHONY: faults
+faults: STEPS ?= 100000
+faults: ## every fault we can make, STEPS steps of it (100,000), each change of the kernel's state judged
+	$(GO) -C test test ./faults -run TestFaults -count 1 -v -timeout 30m -steps $(STEPS) -worlds 64
 
 .PHONY: fuzz
 fuzz: FUZZTIME ?= 20s
@@ -122,5 +127,5 @@ bin/helm: tools/deploy/go.mod tools/deploy/go.sum
 	nice $(GO) -C tools/deploy build -trimpath -ldflags '-s -w' -o ../../$@ helm.sh/helm/v4/cmd/helm
 
 # Without the clients of clouds that Prometheus finds its targets with: they are most of it.
-bin/promtool: tools/deploy/go.mod tools/deploy/go.sum
-	nice $(GO) -C tools/deploy build -trimpath -ldflags '-s -w' -tags remove_all_sd -o ../../$@ github.com/prometheus/prometheus/cmd/promtool
+bin/promtool: tools/promtool/go.mod tools/promtool/go.sum
+	nice $(GO) -C tools/promtool build -trimpath -ldflags '-s -w' -tags remove_all_sd -o ../../$@ github.com/prometheus/prometheus/cmd/promtool

@@ -4,10 +4,7 @@ go 1.26.0
 
 replace nri-cpuset => ../../
 
-tool (
-	github.com/prometheus/prometheus/cmd/promtool
-	helm.sh/helm/v4/cmd/helm
-)
+tool helm.sh/helm/v4/cmd/helm
 
 require (
 	github.com/CycloneDX/cyclonedx-go v0.12.0
