@@ -58,13 +58,12 @@ func (c *changer) settlePodQuota(id string) {
 	}
 }
 
-// liftsPodQuota tells whether all that a pod's quota limits is exclusive: the exclusive containers' CPUs then add up to it.
+// liftsPodQuota tells whether all that a pod's quota limits is exclusive: what the exclusive containers ask for then adds up to it.
 func (c *changer) liftsPodQuota(ctr *state.Container) bool {
 	exclusive := 0
 	for _, sibling := range c.node.Pod(ctr.PodUID) {
-		w, wanted := c.node.Wanted(sibling.ID)
-		if wanted && w.Unlimited {
-			exclusive += w.CPUs.Len()
+		if w, wanted := c.node.Wanted(sibling.ID); wanted && w.Unlimited {
+			exclusive += sibling.Demand.WholeCPUs() // which it may have fewer of while one is offline
 		}
 	}
 	return ctr.PodPeriod > 0 && int64(exclusive)*1000 >= milliCPUOfQuota(ctr.PodQuota, ctr.PodPeriod) && exclusive > 0
