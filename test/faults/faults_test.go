@@ -9,7 +9,6 @@ package faults
 import (
 	"flag"
 	"fmt"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
@@ -21,8 +20,8 @@ import (
 
 var (
 	total    = flag.Int("steps", 5000, "how many steps to make in all")
-	length   = flag.Int("length", 200, "how many steps a seed has")
-	parallel = flag.Int("worlds", 24, "how many worlds there are at a time: most of their time they wait")
+	length   = flag.Int("length", 100, "how many steps a seed has")
+	parallel = flag.Int("worlds", 64, "how many worlds there are at a time: most of their time they wait")
 	first    = flag.Uint64("seed", 0, "make the steps of this seed only, with -manner and -only; otherwise the first of many")
 	manner   = flag.String("manner", "", "of this way only: containerd/v2, cri-o/runtime, ..., or the beginning of several")
 	only     = flag.String("only", "", "numbers of the seed's steps, separated by commas: no others are made")
@@ -181,9 +180,4 @@ func (a attempt) run(made *atomic.Int64) *failure {
 		return nil
 	}
 	return &failure{attempt: a, what: found, history: history}
-}
-
-func TestMain(m *testing.M) {
-	flag.Parse()
-	os.Exit(m.Run())
 }
