@@ -149,11 +149,17 @@ const (
 func (c *changer) settle(u urgency) []*api.ContainerUpdate {
 	var updates []*api.ContainerUpdate
 	left, _ := c.settleFiles(u, math.MaxInt)
+	first := map[string]bool{}
 	for _, s := range left {
+		// A reply carries one update to each container. Leaving comes before anybody moves there; what can be taken after follows by itself.
+		if first[s.live.ID] {
+			continue
+		}
+		first[s.live.ID] = true
 		updates = append(updates, c.updateFor(s, false))
 		s.record.kernel, s.record.runtime = s.to, s.to
 	}
-	return oneEach(updates)
+	return updates
 }
 
 // settleFiles is settle without a request: it returns the steps that it could not make, which are left to the next call to the runtime. It
