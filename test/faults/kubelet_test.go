@@ -340,6 +340,9 @@ func (n *world) foreignWrite(slot int, rng *rand.Rand) {
 func (n *world) loseState(how op, rng *rand.Rand) {
 	name := n.stateFile()
 	n.stopPlugin()
+	if n.way.runtime.Manner == nriruntime.CRIO && !n.way.direct {
+		return // after a restart of its own it shows the creations, and then nobody knows of a resize or a move
+	}
 	text, err := os.ReadFile(name)
 	if err != nil || len(text) == 0 {
 		return
@@ -353,10 +356,6 @@ func (n *world) loseState(how op, rng *rand.Rand) {
 		text = text[:rng.IntN(len(text)+1)]
 	}
 	n.expect(os.WriteFile(name, text, 0o600))
-	if n.way.runtime.Manner == nriruntime.CRIO && !n.way.direct {
-		// After a restart of its own it shows the cpusets of the creations, and then nobody knows where a container has been resized to.
-		n.judge.set(func() { n.judge.mayMove = true })
-	}
 }
 
 // somebodysCPUs returns the CPUs that are to be online now: all, or all but a few that are not reserved.

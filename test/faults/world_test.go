@@ -265,9 +265,8 @@ func (n *world) settle() {
 	n.judge.setAway(false)
 	n.rt.Settle()
 	n.resizeAgain()
-	n.nudge()
 	var wrong []string
-	if !n.eventually(func() bool { wrong = n.wrong(); return len(wrong) == 0 }) {
+	if !n.eventually(func() bool { n.nudge(); wrong = n.wrong(); return len(wrong) == 0 }) {
 		n.judge.fail("not put right within %s:\n  %s", patience, strings.Join(wrong, "\n  "))
 	}
 	n.stale, _ = os.ReadFile(n.stateFile()) // there is none yet where nobody has got anything
@@ -278,15 +277,14 @@ func (n *world) nudge() {
 	if n.way.runtime.NRIVersion == "" {
 		return
 	}
-	for range 5 {
-		p := &running{}
-		var err error
-		if p.pod, err = n.rt.RunPod(kubepod.Pod{Name: "nudge", Containers: []kubepod.Container{{Name: "a"}}}); err != nil {
-			n.judge.fail("%v", err)
-			return
-		}
-		_, err = n.rt.Create(p.pod, "a")
-		n.expect(errors.Join(err, n.rt.RemovePod(p.pod)))
+	pod, err := n.rt.RunPod(kubepod.Pod{Name: "nudge", Containers: []kubepod.Container{{Name: "a"}}})
+	if err != nil {
+		n.note("run nudge: %v", err)
+		return
+	}
+	_, err = n.rt.Create(pod, "a")
+	if err := errors.Join(err, n.rt.RemovePod(pod)); err != nil {
+		n.note("nudge: %v", err)
 	}
 }
 
