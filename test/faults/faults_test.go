@@ -36,7 +36,7 @@ func TestFaults(t *testing.T) {
 	start := time.Now()
 	var jobs []attempt
 	for i := range max(1, *total / *length) {
-		seed := uint64(i + 1) //nolint:gosec // small
+		seed := uint64(i + 1)
 		if *first != 0 {
 			seed = *first
 		}
@@ -146,7 +146,7 @@ func (f *failure) Error() string {
 		}
 	}
 	fmt.Fprintf(&b, "what happened last:\n  %s\n", strings.Join(f.history, "\n  "))
-	fmt.Fprintf(&b, "once more: go -C test test ./faults -run TestFaults -seed %d -length %d -manner %s -only %s\n", f.seed, *length, f.way.name,
+	fmt.Fprintf(&b, "once more: cd test && go test ./faults -run TestFaults -seed %d -length %d -manner %s -only %s\n", f.seed, *length, f.way.name,
 		strings.Join(numbers, ","))
 	return b.String()
 }

@@ -24,7 +24,6 @@ var deciding = []string{"CreateContainer", "StartContainer", "UpdateContainer"}
 // injector holds faults until the moment for which they are meant, and has each happen once.
 type injector struct {
 	mu      sync.Mutex
-	off     bool
 	updates []nriruntime.Outcome
 	calls   []callFault
 	points  []pointFault

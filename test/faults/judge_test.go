@@ -53,12 +53,6 @@ func (j *judge) setAway(away bool) { j.set(func() { j.away = away }) }
 // excuse begins a time in which a fault has its effect. It ends when everything has settled.
 func (j *judge) excuse(why string) { j.set(func() { j.grace = why }) }
 
-func (j *judge) graced() string {
-	j.mu.Lock()
-	defer j.mu.Unlock()
-	return j.grace
-}
-
 // fail notes a violation.
 func (j *judge) fail(format string, args ...any) {
 	j.mu.Lock()

@@ -200,7 +200,7 @@ func (n *world) pair(slot int, rng *rand.Rand) {
 		// What the one's reply asks of the other may come between the other's task and its start, and is lost then.
 		n.effect("two containers at once", false)
 	}
-	rngs := [2]*rand.Rand{rand.New(rand.NewPCG(rng.Uint64(), 0)), rand.New(rand.NewPCG(rng.Uint64(), 0))} //nolint:gosec // not secrets
+	rngs := [2]*rand.Rand{rand.New(rand.NewPCG(rng.Uint64(), 0)), rand.New(rand.NewPCG(rng.Uint64(), 0))}
 	var both sync.WaitGroup
 	for i, at := range []int{slot, other} {
 		both.Go(func() {
@@ -328,7 +328,7 @@ func (n *world) foreignWrite(slot int, rng *rand.Rand) {
 		return
 	}
 	n.note("somebody writes the cpuset of %s", c)
-	file, err := os.OpenFile(found, os.O_WRONLY|os.O_TRUNC, 0) //nolint:gosec // below our own directory
+	file, err := os.OpenFile(found, os.O_WRONLY|os.O_TRUNC, 0)
 	if err != nil {
 		return // it has ended meanwhile
 	}

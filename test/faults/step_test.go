@@ -53,12 +53,33 @@ var weights = []struct {
 	op     op
 	weight int
 }{
-	{advance, 440}, {pair, 30}, {end, 80}, {exit, 60}, {stop, 30}, {resize, 100},
-	{updateFails, 15}, {updatePretend, 15}, {loseEvent, 15}, {doubleEvent, 20}, {lateEvent, 20}, {slowReply, 15}, {expire, 2},
-	{failAt, 20}, {slowAt, 20}, {foreign, 10},
-	{disconnect, 5}, {runtimeCycle, 5}, {runtimeDown, 4}, {runtimeUp, 10},
-	{pluginStop, 4}, {pluginKill, 5}, {pluginStale, 2}, {pluginBroken, 2}, {pluginStart, 20},
-	{configure, 10}, {hotplug, 6},
+	{advance, 440},
+	{pair, 30},
+	{end, 80},
+	{exit, 60},
+	{stop, 30},
+	{resize, 100},
+	{updateFails, 15},
+	{updatePretend, 15},
+	{loseEvent, 15},
+	{doubleEvent, 20},
+	{lateEvent, 20},
+	{slowReply, 15},
+	{expire, 2},
+	{failAt, 20},
+	{slowAt, 20},
+	{foreign, 10},
+	{disconnect, 5},
+	{runtimeCycle, 5},
+	{runtimeDown, 4},
+	{runtimeUp, 10},
+	{pluginStop, 4},
+	{pluginKill, 5},
+	{pluginStale, 2},
+	{pluginBroken, 2},
+	{pluginStart, 20},
+	{configure, 10},
+	{hotplug, 6},
 }
 
 // step is one thing that happens. What exactly follows from the state that it meets and from arg alone, so that a sequence from which steps
@@ -72,7 +93,7 @@ type step struct {
 func (s step) String() string { return fmt.Sprintf("%s %d", s.op, s.slot) }
 
 // rng returns what decides the step's details.
-func (s step) rng() *rand.Rand { return rand.New(rand.NewPCG(s.arg, 0)) } //nolint:gosec // not a secret
+func (s step) rng() *rand.Rand { return rand.New(rand.NewPCG(s.arg, 0)) }
 
 const (
 	slots       = 12 // pods at a time, at most
@@ -81,7 +102,7 @@ const (
 
 // sequence returns the first n steps that follow from a seed.
 func sequence(seed uint64, n int) []step {
-	rng := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // not a secret
+	rng := rand.New(rand.NewPCG(seed, 1))
 	total := 0
 	for _, w := range weights {
 		total += w.weight

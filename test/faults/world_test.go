@@ -103,7 +103,7 @@ func newWorld(w way, seed uint64) (_ *world, err error) {
 		return nil, err
 	}
 	o := w.runtime
-	o.Seed = int64(seed) //nolint:gosec // any number will do
+	o.Seed = int64(seed)
 	o.CPUs, o.Mems, o.MemoryBytes, o.CgroupFiles = m.Online, m.NodeIDs(), 64<<30, w.direct
 	o.Hooks = nriruntime.Hooks{Changed: n.judge.changed, Call: n.faults.call, Update: n.faults.update, At: n.faults.at}
 	if n.rt, err = nriruntime.Start(o); err != nil {
