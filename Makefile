@@ -59,6 +59,22 @@ e2e: ## on a real containerd and runc, as root, read from the kernel's files
 e2e-vm: ## on a virtual machine with 2 packages, 4 NUMA nodes, SMT and cgroup v2: minutes, no root
 	$(MAKE) -C test/vm
 
+.PHONY: e2e-kubelet
+e2e-kubelet: ## the real kubelet with static pods, on containerd and runc, as root; builds Kubernetes once, which takes a quarter of an hour
+	$(MAKE) -C test/cluster kubelet
+
+.PHONY: e2e-cluster
+e2e-cluster: ## a whole cluster on this machine, as root: install, switch, resize, upgrade, uninstall
+	$(MAKE) -C test/cluster cluster
+
+.PHONY: browser
+browser: ## the status page in headless Chromium
+	$(MAKE) -C test/browser
+
+.PHONY: bench-e2e
+bench-e2e: ## creation on a real containerd among up to 250 shared containers, as root, and a look at who was exposed meanwhile
+	$(MAKE) -C test/e2e bench
+
 .PHONY: lint
 lint: bin/golangci-lint ## golangci-lint on every module
 	@status=0; for module in $(MODULES); do \

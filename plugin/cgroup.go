@@ -21,6 +21,7 @@ type cgroups struct {
 	v2     bool
 	cpuset *os.File // the hierarchy's root that has the cpuset controller
 	cpu    *os.File // and the one that has the cpu controller; the same on v2
+	pids   *os.File // v1: the one that has the pids controller; nil where there is none
 }
 
 // openCgroups finds out which cgroup version root has.
@@ -40,14 +41,18 @@ func openCgroups(root string) (*cgroups, error) {
 	if c.cpu, err = os.Open(cpuRoot); err != nil { //nolint:gosec // the operator's --cgroup-root
 		return nil, errors.Join(fmt.Errorf("no cpu controller under the cgroup root %s: %w", root, err), c.cpuset.Close())
 	}
+	if pids, err := os.Open(filepath.Join(root, "pids")); err == nil { //nolint:gosec // the operator's --cgroup-root
+		c.pids = pids
+	}
 	return c, nil
 }
 
 func (c *cgroups) Close() error {
-	if c.v2 {
-		return errors.Join(c.cpuset.Close(), c.cpu.Close())
+	errs := []error{c.cpuset.Close(), c.cpu.Close()}
+	if c.pids != nil {
+		errs = append(errs, c.pids.Close())
 	}
-	return errors.Join(c.cpuset.Close(), c.cpu.Close())
+	return errors.Join(errs...)
 }
 
 // errNoCgroup is a container whose cgroup is not there (yet, or any more), or whose path we do not understand.
@@ -100,6 +105,20 @@ func (c *cgroups) exists(dir string) bool {
 		_ = unix.Close(fd)
 	}
 	return !errors.Is(err, errNoCgroup)
+}
+
+// empty tells whether a cgroup is there and no process is left in it or below: cgroup.events of v2, pids.current of v1. Not cgroup.procs: it shows
+// only processes of the reader's PID namespace, which is our own container's.
+func (c *cgroups) empty(dir string) bool {
+	if c.v2 {
+		text, err := read(c.cpuset, path.Join(dir, "cgroup.events"))
+		return err == nil && strings.Contains(text, "populated 0")
+	}
+	if c.pids == nil {
+		return false
+	}
+	text, err := read(c.pids, path.Join(dir, "pids.current"))
+	return err == nil && strings.TrimSpace(text) == "0"
 }
 
 // ownCPUs returns what the cgroup itself was given: cpuset.cpus. On v2 it is empty where it was given nothing and has what the cgroup above has.

@@ -172,3 +172,20 @@ func TestParseCPUMax(t *testing.T) {
 		}
 	}
 }
+
+func TestEmpty(t *testing.T) {
+	v2, _ := openTree(t, map[string]string{
+		"cgroup.controllers":  "cpuset cpu\n",
+		"ended/cgroup.events": "populated 0\nfrozen 0\n", "runs/cgroup.events": "populated 1\nfrozen 0\n",
+	})
+	v1, _ := openTree(t, map[string]string{
+		"cpuset/x/cpuset.cpus": "0", "cpu/x/cpu.cfs_quota_us": "-1", "pids/ended/pids.current": "0\n", "pids/runs/pids.current": "10\n",
+	})
+	for name, c := range map[string]*cgroups{"v1": v1, "v2": v2} {
+		for dir, want := range map[string]bool{"ended": true, "runs": false, "not there": false} {
+			if got := c.empty(dir); got != want {
+				t.Errorf("%s: empty(%q) = %t, want %t", name, dir, got, want)
+			}
+		}
+	}
+}

@@ -79,6 +79,16 @@ func (c *changer) adopted(id, cgroupsPath string, reported cpuset.Set, lifted bo
 	return r.kernel.cpus
 }
 
+// ended tells whether a container that is said to run has no process any more, by its cgroup: empty, or gone while its pod's is still there.
+func (c *changer) ended(cgroupsPath string) bool {
+	dir := c.dir(cgroupsPath)
+	if c.cgroups == nil || dir == "" {
+		return false
+	}
+	pod := c.podDir(cgroupsPath)
+	return c.cgroups.empty(dir) || pod != "" && c.cgroups.exists(pod) && !c.cgroups.exists(dir)
+}
+
 // enter begins to keep a record, in place of the one before.
 func (c *changer) enter(id string, r *record, exclusive bool) {
 	c.removed(id)

@@ -158,7 +158,7 @@ func (p *Plugin) UpdateContainer(ctx context.Context, pod *api.PodSandbox, ctr *
 		if err != nil {
 			p.refused("resize", &old, err)
 			return fmt.Errorf("nri-cpuset refuses to resize container %s of pod %s/%s, which keeps %s: %w",
-				c.Name, old.Namespace, old.Pod, orShared(old.Placement.CPUs), err)
+				old.Name, old.Namespace, old.Pod, orShared(old.Placement.CPUs), err)
 		}
 		p.changer.setExclusive(c.ID, c.Exclusive())
 		// Others leave first; who may have more gets it when this container has left, which PostUpdateContainer tells.
@@ -305,6 +305,10 @@ func (p *Plugin) Synchronize(ctx context.Context, pods []*api.PodSandbox, ctrs [
 			if err != nil {
 				p.logOf(&f.Container).WithError(err).Warn("what the runtime says of this container is not used")
 			}
+			// Whoever ended just before we registered was reported to nobody, and containerd may show it as running for seconds yet.
+			if f.Phase == state.Running && p.changer.ended(f.CgroupsPath) {
+				f.Phase = state.Exited
+			}
 			if f.Phase == state.Exited {
 				continue
 			}
@@ -355,8 +359,11 @@ func (p *Plugin) refused(what string, c *state.Container, err error) {
 		reason = refusal.Reason
 	}
 	p.metrics.refused(reason)
-	p.refusals.add(c, err, p.options.Now())
-	p.logOf(c).WithError(err).Warn(what + " refused")
+	level := logrus.WarnLevel
+	if p.refusals.add(c, err, p.options.Now()) {
+		level = logrus.DebugLevel
+	}
+	p.logOf(c).WithError(err).Log(level, what+" refused")
 }
 
 // placed notes a decision.
