@@ -2,6 +2,7 @@ package state
 
 import (
 	"cmp"
+	"errors"
 	"slices"
 
 	"nri-cpuset/allocator"
@@ -170,6 +171,9 @@ func (n *Node) placeAgain(w waiting, usable, others cpuset.Set) error {
 		request.Reusable = rest
 	}
 	p, err := n.rules.Allocator.Place(n.usage, request)
+	if err == nil && n.rules.Allocator.Keeps(p) != nil {
+		err = errNotKept
+	}
 	if err != nil { // what it has left may be in the way of what the policy wants, such as whole cores
 		request.Held, request.Reusable = allocator.Placement{}, rest
 		p, err = n.rules.Allocator.Place(n.usage, request)
@@ -188,6 +192,9 @@ func (n *Node) placeAgain(w waiting, usable, others cpuset.Set) error {
 	n.enter(c)
 	return nil
 }
+
+// errNotKept is a placement next to what a container has that the next look at it would object to.
+var errNotKept = errors.New("the policy would not keep that")
 
 // keepRest leaves a container for which nothing fits what is still usable of what it had, or puts it in the shared pool.
 func (n *Node) keepRest(w waiting) {

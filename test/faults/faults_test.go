@@ -19,7 +19,7 @@ import (
 )
 
 var (
-	total    = flag.Int("steps", 5000, "how many steps to make in all")
+	total    = flag.Int("steps", 2000, "how many steps to make in all")
 	length   = flag.Int("length", 100, "how many steps a seed has")
 	parallel = flag.Int("worlds", 64, "how many worlds there are at a time: most of their time they wait")
 	first    = flag.Uint64("seed", 0, "make the steps of this seed only, with -manner and -only; otherwise the first of many")
