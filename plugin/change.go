@@ -523,6 +523,9 @@ func (c *changer) batch(size int) []*api.ContainerUpdate {
 				continue
 			}
 			to, due := stage(r.runtime, l, b)
+			if want := (setting{l.Wanted.CPUs, l.Wanted.Unlimited}); due && r.kernel.equal(want) {
+				to = want // the kernel is there already: the record must not take it back a stage
+			}
 			if !due || c.flight[l.ID].Len() > 0 {
 				continue
 			}
