@@ -20,7 +20,6 @@ import (
 type changer struct {
 	node    *state.Node
 	cgroups *cgroups // nil: everything goes through the runtime
-	metrics *metrics
 	log     *logrus.Entry
 
 	records map[string]*record // by container ID
@@ -55,9 +54,9 @@ type setting struct {
 
 func (s setting) equal(t setting) bool { return s.lifted == t.lifted && s.cpus.Equal(t.cpus) }
 
-func newChanger(node *state.Node, groups *cgroups, m *metrics, log *logrus.Entry) *changer {
+func newChanger(node *state.Node, groups *cgroups, log *logrus.Entry) *changer {
 	return &changer{
-		node: node, cgroups: groups, metrics: m, log: log,
+		node: node, cgroups: groups, log: log,
 		records: map[string]*record{}, loose: map[string]*record{}, fences: fences{},
 	}
 }

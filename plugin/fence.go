@@ -20,11 +20,9 @@ type fence struct {
 	members map[string]*record // by container ID
 	// exclusive counts members that have exclusive CPUs (exclusiveScope: container): with one of them the fence must stay open.
 	exclusive int
-	// broken says that it could not be written; its members are written one by one.
-	broken bool
 
 	cpus cpuset.Set
-	set  bool // cpus is what it has; otherwise nobody knows
+	set  bool // cpus is what it has; otherwise nobody knows, and its members are written one by one
 }
 
 // fences are the fences of a node, by their cgroup's directory.
@@ -111,7 +109,7 @@ func (c *changer) openFences(pool cpuset.Set, inForce bool) {
 
 func (c *changer) setFence(f *fence, cpus cpuset.Set) {
 	err := c.cgroups.setCPUs(f.dir, cpus, cpus)
-	f.broken, f.set, f.cpus = err != nil, err == nil, cpus
+	f.set, f.cpus = err == nil, cpus
 	if err != nil {
 		c.log.WithError(err).WithField("cgroup", f.dir).Warn("a whole QoS class cannot be moved at once; its containers are, one by one")
 	}
@@ -124,7 +122,7 @@ func (c *changer) clearFence(f *fence) {
 		c.log.WithError(err).WithField("cgroup", f.dir).Warn("a QoS class's cpuset cannot be given back")
 		return
 	}
-	f.set, f.broken = false, false
+	f.set = false
 }
 
 // checkFences makes sure that nobody has opened a fence behind our back that keeps its members off cpus.

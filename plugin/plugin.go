@@ -106,7 +106,7 @@ func New(machine *topology.Machine, cfg *config.Config, file *state.File, loaded
 	}
 	p.node = state.NewNode(rules, file, o.Now)
 	p.node.Restore(loaded)
-	p.changer = newChanger(p.node, groups, p.metrics, p.log)
+	p.changer = newChanger(p.node, groups, p.log)
 	p.metrics.follow(p.node)
 	p.inForce.Store(cfg)
 	p.conflictNoted(conflict)

@@ -9,11 +9,13 @@ import (
 	"strings"
 
 	"github.com/containerd/nri/pkg/api"
+
+	"nri-cpuset/config"
 )
 
 // ExclusiveCPUs is the annotation of a pod that says how many CPUs its exclusive containers need together. Under the topology manager's pod
 // scope the plugin needs that number with the first container, and NRI tells only the sum over all containers, fractions included.
-const ExclusiveCPUs = "nri-cpuset/exclusive-cpus"
+const ExclusiveCPUs = "nri-cpuset/" + string(config.PodExclusiveCPUs)
 
 // Runtime is a container runtime. The ways in which they show the same container differ a little.
 type Runtime string
